@@ -12,9 +12,6 @@ use crate::read::machine::{Kind, Machine, State, StateId, closure};
 use crate::read::node::{Node, Span};
 use std::collections::BTreeSet;
 
-/// The most bytes of a key.
-pub(crate) const LONGEST_KEY: usize = 1024;
-
 pub(crate) fn check(machine: &Machine<'_>, calls: &[Call<'_>], findings: &mut Vec<Finding>) {
     for (id, call) in calls.iter().enumerate() {
         let mut say = |rule, node: Option<&Node>, message: String| {
@@ -97,16 +94,6 @@ fn same_for_all(request: &Request<'_>, language: Language) -> Option<String> {
 /// What acquire refuses, or nobody answers: fields that it does not have or that do not go together, and a wait without a token.
 fn refused<'a>(request: &Request<'a>, language: Language) -> Vec<(&'a Node, String)> {
     let mut found = at_odds(request);
-    for node in texts_of_keys(request) {
-        let is_computed = node.expr().is_some_and(|expr| expr.language.is_jsonata());
-        let bytes = node.text().filter(|_| !is_computed).map_or(0, str::len);
-        if bytes > LONGEST_KEY {
-            let message = format!(
-                "has a key of {bytes} bytes, but a key has at most {LONGEST_KEY}: Lease.Invalid"
-            );
-            found.push((node, message));
-        }
-    }
     let Some(payload) = written_out(request.payload) else {
         return found;
     };

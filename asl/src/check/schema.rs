@@ -174,7 +174,8 @@ fn is_open(node: &Node, language: Language) -> bool {
         .members()
         .iter()
         .any(|member| is_computed_whole(&member.key));
-    node.expr_in(language).is_some()
+    // A path in a plain field of JSONPath is literal text.
+    (language.is_jsonata() && node.expr_in(language).is_some())
         || node.tag.is_some()
         || node.is_null()
         || is_filled
@@ -188,7 +189,7 @@ fn is_computed_whole(key: &str) -> bool {
 
 /// Whether a condition of the schema holds; none if that is computed.
 fn holds(schema: &Value, node: &Node) -> Option<bool> {
-    let all = |of: &Value| {
+    let any = |of: &Value| {
         let mut open = false;
         for one in of.as_array().into_iter().flatten() {
             match holds(one, node) {
@@ -217,7 +218,7 @@ fn holds(schema: &Value, node: &Node) -> Option<bool> {
         }
     }
     if schema["anyOf"].is_array() {
-        return all(&schema["anyOf"]);
+        return any(&schema["anyOf"]);
     }
     Some(true)
 }
@@ -264,18 +265,17 @@ fn expected(schema: &Value) -> String {
         let words: Vec<_> = words.iter().map(|word| format!("\"{word}\"")).collect();
         return words.join(" or ");
     }
-    let bounds = |least: &str, most: &str| match (schema[least].as_u64(), schema[most].as_u64()) {
+    let number = |name: &str| schema[name].as_u64();
+    let within = match (number("minimum"), number("maximum")) {
         (Some(least), Some(most)) => format!(" from {least} to {most}"),
-        (Some(least), None) => format!(" of at least {least}"),
-        (None, Some(most)) => format!(" of at most {most}"),
-        (None, None) => String::new(),
+        _ => String::new(),
     };
     match schema["type"].as_str() {
-        Some("integer") => format!("a whole number{}", bounds("minimum", "maximum")),
-        Some("number") => format!("a number{}", bounds("minimum", "maximum")),
-        Some("string") => match bounds("minLength", "maxLength") {
-            none if none.is_empty() => "a text".to_owned(),
-            bytes => format!("a text with bytes{bytes}").replace("with bytes from", "of"),
+        Some("integer") => format!("a whole number{within}"),
+        Some("number") => format!("a number{within}"),
+        Some("string") => match number("maxLength") {
+            Some(most) => format!("a text of at most {most} bytes, which is not empty"),
+            None => "a text".to_owned(),
         },
         Some("boolean") => "true or false".to_owned(),
         Some("array") => "a list".to_owned(),

@@ -1,6 +1,5 @@
 //! Finds the sections of a specification in the definition: where each one is entered, and what prevents guarding it.
 
-use crate::check::requests::LONGEST_KEY;
 use crate::expr::Expr;
 use crate::read::error_names::nearest;
 use crate::read::language::Language;
@@ -13,6 +12,9 @@ use crate::weave::refusal::Refusal;
 use crate::weave::section::{Section, slug};
 use crate::weave::spec::{self, Spec};
 use std::collections::{BTreeMap, BTreeSet};
+
+/// The most bytes of a key.
+const LONGEST_KEY: usize = 1024;
 
 /// Finds the sections of a specification.
 pub(crate) fn find<'s>(

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::starts::{HOUR, StartCase, execution};
 use super::{Bench, LIMIT, Late, Lost, MARGIN, MS, STALE, StartFate, counted, invalid, make, with};
 use leasehold::{
-    Error, Execution, Failure, IfHeld, Reaped, RequestDigest, ResultTo, Settings, Start,
+    Error, Execution, Failure, Holder, IfHeld, Reaped, RequestDigest, ResultTo, Settings, Start,
     StartRules, Started, SweepBounds, TaskToken, WaitTime, metrics::Metric, store::Operations as _,
 };
 
@@ -28,6 +28,7 @@ pub(super) async fn all<B: Bench>(bench: &B) {
     start_asks_for_its_caller(bench).await;
     waiting_start_leaves_with_its_caller(bench).await;
     unknown_execution_is_told_of(bench).await;
+    what_was_unknown_is_looked_at_again(bench).await;
     a_skipped_start_tells_its_task(bench).await;
     unlisted_machine_leaves_the_task(bench).await;
     result_of_another_is_not_sent(bench).await;
@@ -251,6 +252,33 @@ async fn what_shows_late_is_looked_at_again<B: Bench>(bench: &B) {
     case.calls.shows_late(execution("a").as_str(), Late::End, 1);
     let reaped = case.case.leases.reap(&execution("a")).await;
     assert_eq!(reaped.expect("an answer"), Reaped::Running);
+    case.ends("a").await;
+}
+
+/// It has begun, and the first look is older: the next is as for any other, and not at the end of the grace.
+async fn what_was_unknown_is_looked_at_again<B: Bench>(bench: &B) {
+    let case = StartCase::new(bench, "unknown at first");
+    let (caller, name) = (make::execution(CALLER), execution("a"));
+    let says = |who: &Holder, said| case.calls.set_execution(who.as_str(), said);
+    says(&caller, Execution::Running);
+    let start = case.waits("a", "one", Some(CALLER));
+    case.case.leases.start(start).await.expect("started");
+    says(&name, Execution::Unknown);
+    case.sweeps_after(LOOK).await;
+    says(&name, Execution::Running);
+    let over = Execution::Ended {
+        stopped_at: case.case.now(),
+        redrivable: false,
+        all_answered: true,
+    };
+    says(&caller, over);
+    case.sweeps_after(LOOK).await;
+    let stopped = case.calls.take_stopped();
+    assert!(
+        matches!(&stopped[..], [(one, _)] if one == name.as_str()),
+        "{stopped:?}"
+    );
+    case.nobody_waits("a").await;
     case.ends("a").await;
 }
 

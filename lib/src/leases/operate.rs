@@ -130,6 +130,8 @@ pub(crate) struct Evictable {
     pub(crate) address: Address,
     pub(crate) row: Row,
     pub(crate) start: NotBegun,
+    /// The pool and the place in it by which it was named.
+    pub(crate) place: Option<(Key, u16)>,
 }
 
 /// Whether a grant is that of a start of which no look has shown yet that it began.
@@ -160,18 +162,12 @@ impl<S: Store> Leases<S> {
         which: ForceReleaseOptions,
         because: &AuditReason,
     ) -> Result<ForceReleaseOutcome, Error> {
-        if key.pool_name().is_some() {
-            let Some((place, entry)) = self.inside(key, which).await? else {
-                return Ok(ForceReleaseOutcome::NotHeld);
-            };
-            let of_key = ForceReleaseOptions::of(&entry);
-            let outcome = Box::pin(self.force_release(&entry.key, of_key, because)).await?;
-            return Ok(outcome.in_pool(key, place));
-        }
         let Some(evictable) = self.evictable(key, which).await? else {
             return Ok(ForceReleaseOutcome::NotHeld);
         };
-        self.evict(evictable, Known::No, because).await
+        let place = evictable.place.clone();
+        let outcome = self.evict(evictable, Known::No, because).await?;
+        Ok(outcome.of(place))
     }
 
     /// Ends a grant that was read; of a start that may not have begun, by what the service says of its execution.
@@ -181,6 +177,7 @@ impl<S: Store> Leases<S> {
             address,
             row: mut seen,
             start,
+            place: _,
         }: Evictable,
         known: Known,
         because: &AuditReason,
@@ -488,12 +485,24 @@ impl<S: Store> Leases<S> {
         }))
     }
 
-    /// The grant to end.
+    /// The grant to end; of a pool that of the key that is inside.
     pub(crate) async fn evictable(
         &self,
         key: &Key,
         which: ForceReleaseOptions,
     ) -> Result<Option<Evictable>, Error> {
+        if key.pool_name().is_some() {
+            let Some((place, entry)) = self.inside(key, which).await? else {
+                return Ok(None);
+            };
+            let of_key = ForceReleaseOptions {
+                permit: Some(entry.permit),
+                fencing_token: Some(entry.fencing_token),
+            };
+            let meant = Box::pin(self.evictable(&entry.key, of_key)).await?;
+            let place = Some((key.clone(), place));
+            return Ok(meant.map(|meant| Evictable { place, ..meant }));
+        }
         let rows = self.read_own_rows(key).await?;
         let held = rows.into_iter().filter(|(permit, row)| {
             row.holding().is_some() && which.names(*permit, row.fencing_token)
@@ -516,6 +525,7 @@ impl<S: Store> Leases<S> {
                     address,
                     row,
                     start,
+                    place: None,
                 }))
             }
         }

@@ -98,15 +98,14 @@ impl<S: Store> Leases<S> {
         read.into_iter().filter_map(Result::transpose).collect()
     }
 
-    /// Who is inside a pool, with the places.
-    async fn all_inside(&self, pool: &Key) -> Result<BTreeMap<u16, Entry>, Error> {
+    /// Who is inside a pool: the places, and the rows of the keys.
+    async fn all_inside(&self, pool: &Key) -> Result<Vec<(u16, Entry, Row)>, Error> {
         let row = self.read_queue_row(pool).await?;
         let entries = row.as_ref().map(Row::in_pool).unwrap_or_default();
-        let rows = self.rows_inside(&entries).await?;
+        let mut rows = self.rows_inside(&entries).await?;
         let inside = entries.inside.into_iter();
-        Ok(inside
-            .filter(|(place, _)| rows.contains_key(place))
-            .collect())
+        let inside = inside.filter_map(|(place, entry)| Some((place, entry, rows.remove(&place)?)));
+        Ok(inside.collect())
     }
 
     /// The one inside a pool whose grant is to be ended.
@@ -115,12 +114,10 @@ impl<S: Store> Leases<S> {
         pool: &Key,
         which: ForceReleaseOptions,
     ) -> Result<Option<(u16, Entry)>, Error> {
-        let inside = self.all_inside(pool).await?.into_iter();
-        let mut inside: Vec<_> = inside
-            .filter(|(place, entry)| which.names(*place, entry.fencing_token))
-            .collect();
-        super::operate::only_one(inside.iter().map(|(place, _)| *place))?;
-        Ok(inside.pop())
+        let mut inside = self.all_inside(pool).await?;
+        inside.retain(|(place, entry, _)| which.names(*place, entry.fencing_token));
+        super::operate::only_one(inside.iter().map(|(place, ..)| *place))?;
+        Ok(inside.pop().map(|(place, entry, _)| (place, entry)))
     }
 
     /// The keys by which an execution is in a pool.
@@ -129,33 +126,17 @@ impl<S: Store> Leases<S> {
         pool: &Key,
         execution: &Holder,
     ) -> Result<Vec<Key>, Error> {
-        let mut keys = Vec::new();
-        for entry in self.all_inside(pool).await?.into_values() {
-            let row = self.read_row(&entry.at()).await?;
-            if row.is_some_and(|row| entry.is_held_in(&row) && row.granted_to == *execution) {
-                keys.push(entry.key);
-            }
-        }
-        Ok(keys)
-    }
-}
-
-impl ForceReleaseOptions {
-    /// The grant of an entry.
-    pub(crate) const fn of(entry: &Entry) -> Self {
-        Self {
-            permit: Some(entry.permit),
-            fencing_token: Some(entry.fencing_token),
-        }
+        let inside = self.all_inside(pool).await?.into_iter();
+        let its = inside.filter(|(_, _, row)| row.granted_to == *execution);
+        Ok(its.map(|(_, entry, _)| entry.key).collect())
     }
 }
 
 impl ForceReleaseOutcome {
     /// The same of the place in a pool by which it was named.
-    pub(crate) fn in_pool(mut self, pool: &Key, place: u16) -> Self {
-        if let Self::Forced { evicted, .. } = &mut self {
-            evicted.key = pool.clone();
-            evicted.permit = place;
+    pub(crate) fn of(mut self, place: Option<(Key, u16)>) -> Self {
+        if let (Self::Forced { evicted, .. }, Some((pool, place))) = (&mut self, place) {
+            (evicted.key, evicted.permit) = (pool, place);
         }
         self
     }

@@ -108,22 +108,16 @@ impl<S: Store> Queue<S> {
         which: ForceReleaseOptions,
         because: &AuditReason,
     ) -> Result<ForceReleaseOutcome, Error> {
-        if key.pool_name().is_some() {
-            let Some((place, entry)) = self.inside(key, which).await? else {
-                return Ok(ForceReleaseOutcome::NotHeld);
-            };
-            let of_key = ForceReleaseOptions::of(&entry);
-            let outcome = Box::pin(self.force_release(&entry.key, of_key, because)).await?;
-            return Ok(outcome.in_pool(key, place));
-        }
         let Some(evictable) = self.evictable(key, which).await? else {
             return Ok(ForceReleaseOutcome::NotHeld);
         };
+        let place = evictable.place.clone();
         if let NotBegun::Start(item) = &evictable.start
             && item.status == StartStatus::Waiting
             && evictable.row.waits_in_pool()
         {
-            return self.cancel_in_pool(&evictable, item, because).await;
+            let outcome = self.cancel_in_pool(&evictable, item, because).await?;
+            return Ok(outcome.of(place));
         }
         let (pool, at) = (pool_of(&evictable.row), evictable.address.clone());
         let mut known = Known::No;
@@ -137,14 +131,14 @@ impl<S: Store> Queue<S> {
         }
         let outcome = self.evict(evictable, known, because).await?;
         if let ForceReleaseOutcome::Forced { .. } = outcome {
-            self.serve_key(key).await;
+            self.serve_key(&at.key).await;
             if let Some(pool) = pool {
                 let row = self.read_row(&at).await?;
                 let rows = row.map(|row| (at, row)).into_iter().collect();
                 Box::pin(self.serve_pool(&pool, rows)).await;
             }
         }
-        Ok(outcome)
+        Ok(outcome.of(place))
     }
 
     /// As [`Leases::unfreeze`](crate::Leases::unfreeze), and whoever waits is served.

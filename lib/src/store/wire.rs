@@ -128,8 +128,7 @@ struct State {
 }
 
 impl Wire {
-    /// The requests of a process that may die.
-    /// The way of one that may die to a table that others have too.
+    /// The requests of a process that may die, to a table that others have too.
     pub(crate) fn to(table: Memory, life: Life) -> Self {
         Self {
             table,
@@ -137,6 +136,7 @@ impl Wire {
         }
     }
 
+    /// The same, to a table of its own.
     pub(crate) fn of(life: Life) -> Self {
         Self {
             life,

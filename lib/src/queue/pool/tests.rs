@@ -280,6 +280,28 @@ async fn death_of_whoever_makes_room_delays_by_a_sweep() {
     }
 }
 
+/// Between its grant and its entry a sweep runs, when it was to wait no longer.
+#[tokio::test(start_paused = true)]
+async fn who_does_not_wait_has_time_to_enter() {
+    let (world, life) = (World::new(), Life::default());
+    let at_once = Start {
+        if_held: IfHeld::Wait(WaitTime::new(Duration::ZERO).expect("valid")),
+        ..start("a")
+    };
+    // The key is read, and the item is written with the grant.
+    let death = Death {
+        request: 2,
+        is_sent: true,
+    };
+    life.lives(death, world.mortal(&life).start(at_once)).await;
+    let row = world.row(&start("a").key).await.expect("a row");
+    assert!(row.waits_in_pool());
+    world.clock.advance(Duration::from_millis(1));
+    let swept = world.others().sweep(SweepBounds::Schedule).await;
+    swept.expect("swept");
+    assert!(world.began("a"));
+}
+
 #[tokio::test(start_paused = true)]
 async fn pool_with_a_queue_is_not_purged() {
     let world = World::new();

@@ -59,7 +59,11 @@ impl Race {
     }
 
     fn leases<S: Store>(&self, store: S) -> Queue<S> {
-        Leases::new(store, Settings::default())
+        self.under(store, Settings::default())
+    }
+
+    fn under<S: Store>(&self, store: S, settings: Settings) -> Queue<S> {
+        Leases::new(store, settings)
             .with_clock(self.clock.clone())
             .with_workflows(self.calls.clone())
             .with_starts(StartRules::of(MACHINE).expect("valid"))
@@ -483,6 +487,32 @@ async fn what_moves_meanwhile_is_found() {
     let again = leases.start(race.start("a", IfHeld::Skip)).await;
     assert!(store.is_done());
     assert!(matches!(again, Ok(Started::Started { .. })), "{again:?}");
+}
+
+/// That the service does not know it: with a grace that is shorter than an answer may be late.
+#[tokio::test(start_paused = true)]
+async fn two_late_answers_count_as_one() {
+    let race = Race::new(None);
+    let settings = Settings {
+        reap_grace: Duration::ZERO,
+        ..Settings::default()
+    };
+    let leases = race.under(Memory::new(), settings);
+    let started = leases.start(race.start("a", IfHeld::Fail)).await;
+    started.expect("started");
+    let sweeps_after = async |pause: Duration| {
+        race.clock.advance(pause);
+        let swept = leases.sweep(SweepBounds::Schedule).await;
+        swept.expect("swept");
+        let rows = leases.read_rows(&make::key("k")).await.expect("rows");
+        rows.held_by(&execution("a")).is_some()
+    };
+    assert!(sweeps_after(Duration::from_hours(1)).await);
+    let name = execution("a");
+    race.calls.set_execution(name.as_str(), Execution::Unknown);
+    assert!(sweeps_after(Duration::from_hours(2)).await);
+    assert!(sweeps_after(Duration::from_secs(20)).await);
+    assert!(!sweeps_after(Duration::from_secs(20)).await);
 }
 
 /// The permit that it reads as free is taken, and another one has come back since.

@@ -130,10 +130,9 @@ fn check_refuses_impossible_field_combinations() {
     for (request, _) in &right {
         assert!(!is_refused(request), "{request:?}");
     }
-    // What another field would make right is not reported, and what has no key is not taken for an acquire.
+    // What another field would make right is not reported.
     for (request, _) in wrong {
-        let has_key = request.contains_key("key") || request.contains_key("keys");
-        if has_key && !is_refused(request) {
+        if !is_refused(request) {
             let may_become_right = right.iter().any(|(more, _)| has(more, request));
             assert!(may_become_right, "{request:?}");
         }
