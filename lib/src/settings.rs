@@ -31,6 +31,10 @@ pub struct Settings {
     /// An execution that was started through a key, and is redriven after it has lost it, is only counted. Otherwise it gets the key
     /// again, or is stopped.
     pub redrives_are_counted_only: bool,
+    /// How long after a grant a sweep leaves it to the process that wrote it, which is about to notify the holder: two that do so at
+    /// once would leave neither knowing that its call was the only one. A sweep that does nothing breaks no promise, so
+    /// zero is safe too.
+    pub first_call: Duration,
 }
 
 impl Default for Settings {
@@ -45,6 +49,7 @@ impl Default for Settings {
             reap_grace: Duration::from_secs(900),
             look: Duration::from_secs(300),
             redrives_are_counted_only: false,
+            first_call: Duration::from_secs(1),
         }
     }
 }
@@ -130,6 +135,7 @@ impl Environment {
                 reap_grace: seconds("LEASE_REAP_GRACE_SECONDS", default.reap_grace)?,
                 look: look(&lookup)?.unwrap_or(default.look),
                 redrives_are_counted_only: either(&lookup, "LEASE_REDRIVES", ["guard", "alarm"])?,
+                first_call: default.first_call,
             },
         })
     }

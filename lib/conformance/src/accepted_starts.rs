@@ -275,7 +275,7 @@ async fn unobservable_start_comes_to_end<B: Bench>(bench: &B) {
     case.calls.script_starts("a", &fates);
     case.queues("a").await;
     case.queues("b").await;
-    case.case.swept().await;
+    case.case.swept_later().await;
     case.calls.deny_execution(execution("a").as_str());
     case.pass_all_calls();
     // One refusal to be asked ends nothing: it may be of this moment.
@@ -292,7 +292,7 @@ async fn unobservable_start_comes_to_end<B: Bench>(bench: &B) {
     case.calls.script_starts("c", &fates);
     case.queues("c").await;
     case.calls.deny_execution(execution("c").as_str());
-    case.case.swept().await;
+    case.case.swept_later().await;
     case.case.pass(HOUR);
     case.calls.allow_execution(execution("c").as_str());
     case.case.swept().await;

@@ -275,6 +275,12 @@ impl<'a, B: Bench> Case<'a, B> {
         swept.expect("swept")
     }
 
+    /// A sweep that does not leave what was granted just now to the process that granted it.
+    async fn swept_later(&self) -> Swept {
+        self.pass(Settings::default().first_call);
+        self.swept().await
+    }
+
     /// What inspect returns for the key: the first row, and for a semaphore all permits.
     async fn inspected(&self) -> (Inspection, Vec<Inspection>) {
         match self.leases.inspect(&self.address.key).await {

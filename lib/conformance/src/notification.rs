@@ -7,13 +7,14 @@ use super::{
     queue::{QueueCase, WAIT},
 };
 use leasehold::{
-    AcquireAll, Execution, LeaseState, Queued, Receipt, ReleaseOutcome, SweepBounds,
+    AcquireAll, Execution, LeaseState, Queued, Receipt, ReleaseOutcome, Settings, SweepBounds,
     store::{Operations as _, Renewed},
 };
 
 pub(super) async fn all<B: Bench>(bench: &B) {
     lost_call_costs_no_grant(bench).await;
     sweep_tells_possibly_untold_waiter(bench).await;
+    sweep_leaves_new_grant_to_its_writer(bench).await;
     asking_again_uses_new_token(bench).await;
     asking_just_before_uses_new_token(bench).await;
     grant_told_by_others_stays(bench).await;
@@ -56,6 +57,8 @@ async fn sweep_tells_possibly_untold_waiter<B: Bench>(bench: &B) {
     assert!(case.waiter("a").await.is_some(), "it may not know");
     assert!(!case.hand_over().await, "it is held");
     case.sweep().await;
+    case.expect_no_answers();
+    case.swept_later().await;
     let turn = case.turn_of("a");
     assert_eq!(turn.lease.fencing_token, plus(holder.fencing_token, 1));
     assert_eq!(turn.output["grant"], "new");
@@ -65,6 +68,18 @@ async fn sweep_tells_possibly_untold_waiter<B: Bench>(bench: &B) {
     case.release_silently(&turn.lease).await;
     case.expect_no_answers();
     case.sweep().await;
+    case.turn_of("b");
+}
+
+/// Otherwise it would be another caller, so that neither could know that its call was the only one.
+async fn sweep_leaves_new_grant_to_its_writer<B: Bench>(bench: &B) {
+    let (case, holder) = QueueCase::held(bench, "queue/new grant", &["a", "b"]).await;
+    let (leases, token) = (case.leases.clone(), case.token("a"));
+    case.calls.expire_token(&token);
+    case.calls.before(&token, async move {
+        drop(leases.sweep(SweepBounds::Schedule).await.expect("swept"));
+    });
+    case.release(&holder).await;
     case.turn_of("b");
 }
 
@@ -142,9 +157,13 @@ async fn grant_told_by_others_stays<B: Bench>(bench: &B) {
         let (leases, own) = (case.leases.clone(), case.request("a"));
         let (key, queue) = (case.address.key.clone(), case.queue("x", WAIT));
         let (calls, token) = (case.calls.clone(), case.token("a"));
+        let clock = case.clock.clone();
         case.calls.before(&case.token("a"), async move {
             match by {
-                "sweep" => drop(leases.sweep(SweepBounds::Schedule).await.expect("swept")),
+                "sweep" => {
+                    clock.advance(Settings::default().first_call);
+                    drop(leases.sweep(SweepBounds::Schedule).await.expect("swept"));
+                }
                 "acquire" => {
                     let asked = leases.acquire(own).await;
                     drop(asked.expect("an answer").granted().expect("its own"));
@@ -178,7 +197,7 @@ async fn dead_token_is_looked_up_later<B: Bench>(bench: &B) {
     // Its task times out, and its execution runs on without the lease.
     case.calls.expire_token(&case.token("a"));
     case.shows("a", MISSING);
-    case.sweep().await;
+    case.swept_later().await;
     case.expect_no_answers();
     let row = case.row().await;
     assert!(row.holding().is_some(), "somebody may have told it before");
@@ -243,7 +262,7 @@ async fn holder_showing_receipt_keeps_grant<B: Bench>(bench: &B) {
     let (case, _) = QueueCase::released_with(bench, "queue/knows", response).await;
     let lease = case.turn_of("a").lease;
     case.shows("a", Receipt::Shown);
-    case.sweep().await;
+    case.swept_later().await;
     case.pass(STALE + MARGIN);
     case.sweep().await;
     case.expect_no_answers();
@@ -257,7 +276,7 @@ async fn holder_showing_receipt_keeps_grant<B: Bench>(bench: &B) {
     // A proof shows it as well.
     let (case, _) = QueueCase::released_with(bench, "queue/proves", response).await;
     let lease = case.turn_of("a").lease;
-    case.sweep().await;
+    case.swept_later().await;
     case.prove(&lease).await;
     case.shows("a", MISSING);
     case.pass(STALE + MARGIN);

@@ -278,7 +278,7 @@ async fn sweep_tells_of_untold_permit<B: Bench>(bench: &B) {
     case.release(with_own_row(&held)).await;
     case.expect_no_answers();
     case.has_waiting(&["b"]).await;
-    case.sweep().await;
+    case.swept_later().await;
     let a = case.turn_of("a").lease;
     assert!(a.permit > 0 && case.waiter("a").await.is_none());
     case.sweep().await;

@@ -12,7 +12,7 @@ use leasehold::{
     Acquire, AtLeast, Error, Execution, ExecutionInput, ExecutionName, ForceReleaseOutcome,
     HeldUntil, Holder, IfHeld, KeepTime, Lease, Leases, Lifetime, LimitedTo, PassLease, Queued,
     ReleaseOutcome, RequestDigest, Settings, Start, StartItem, StartRules, StartStatus, Started,
-    StateMachineArn, TaskToken, Wait, WaitTime,
+    StateMachineArn, SweepBounds, TaskToken, Wait, WaitTime,
     metrics::Metric,
     request::InsteadOf,
     row::{Row, Stored},
@@ -30,6 +30,7 @@ pub(super) async fn all<B: Bench>(bench: &B) {
     Box::pin(sweep_repeats_lost_call(bench)).await;
     Box::pin(a_throttled_start_keeps_its_turn(bench)).await;
     Box::pin(refused_start_can_be_repeated(bench)).await;
+    Box::pin(refusal_beside_sweep_passes_key_on(bench)).await;
     Box::pin(refusal_waits_for_lost_call(bench)).await;
     Box::pin(a_name_in_use_elsewhere_fails(bench)).await;
     Box::pin(start_waits_only_its_time(bench)).await;
@@ -353,7 +354,7 @@ async fn sweep_repeats_lost_call<B: Bench>(bench: &B) {
         case.calls.script_starts("a", &[fate]);
         case.queues("a").await;
         case.queues_behind("b").await;
-        case.case.swept().await;
+        case.case.swept_later().await;
         case.has_started(&["a"]);
         case.holds("a").await;
         assert_eq!(case.status("a").await, StartStatus::Begun);
@@ -389,11 +390,26 @@ async fn a_throttled_start_keeps_its_turn<B: Bench>(bench: &B) {
     case.ends("first").await;
     case.has_started(&["first"]);
     case.holds("a").await;
-    case.case.swept().await;
+    case.case.swept_later().await;
     case.has_started(&["first", "a"]);
     case.ends("a").await;
     case.has_started(&["first", "a", "b"]);
     case.ends("b").await;
+}
+
+/// A sweep in the moment of the call is no other caller.
+async fn refusal_beside_sweep_passes_key_on<B: Bench>(bench: &B) {
+    let case = StartCase::held(bench, "beside sweep").await;
+    case.queues("a").await;
+    case.queues("b").await;
+    case.calls.script_starts("a", &[StartFate::Refused]);
+    let leases = case.case.leases.clone();
+    case.calls.before("a", async move {
+        drop(leases.sweep(SweepBounds::Schedule).await.expect("swept"));
+    });
+    case.ends("first").await;
+    case.has_started(&["first", "b"]);
+    case.fails("a", "StateMachineDoesNotExist").await;
 }
 
 async fn refused_start_can_be_repeated<B: Bench>(bench: &B) {
@@ -441,7 +457,7 @@ async fn refusal_waits_for_lost_call<B: Bench>(bench: &B) {
         .script_starts("a", &[StartFate::Lost, StartFate::Refused]);
     case.queues("a").await;
     case.queues_behind("b").await;
-    case.case.swept().await;
+    case.case.swept_later().await;
     assert_eq!(case.status("a").await, StartStatus::Waiting);
     // A minute to call, five of a signature, and an answer that is half a minute old.
     case.case.pass(Duration::from_mins(6) + MARGIN);
@@ -459,7 +475,7 @@ async fn refusal_waits_for_lost_call<B: Bench>(bench: &B) {
     case.calls
         .script_starts("a", &[StartFate::Lost, StartFate::Refused]);
     case.queues("a").await;
-    case.case.swept().await;
+    case.case.swept_later().await;
     case.calls
         .start_elsewhere(execution("a").as_str(), r#"{"n": 1}"#);
     case.case.pass(Duration::from_mins(6) + MARGIN + STALE);
@@ -633,7 +649,7 @@ async fn lease_is_passed_in_input<B: Bench>(bench: &B) {
         serde_json::from_str(&sent[execution("a").as_str()]).expect("JSON");
     let lease = serde_json::json!({"key": case.case.address.key, "fencing_token": token});
     assert_eq!(sent, serde_json::json!({"n": 1, "leasehold": lease}));
-    case.case.swept().await;
+    case.case.swept_later().await;
     assert_eq!(case.status("a").await, StartStatus::Begun);
     case.ends("a").await;
 }
@@ -749,7 +765,7 @@ async fn replace_stops_what_key_started<B: Bench>(bench: &B) {
     case.queues("b").await;
     refused!(case.case.leases.start(replaces("c")).await, Unavailable);
     assert_eq!(case.calls.take_stopped(), []);
-    case.case.swept().await;
+    case.case.swept_later().await;
     case.holds("b").await;
     let queued = case.case.leases.start(replaces("c")).await;
     queued.expect("an answer");

@@ -231,6 +231,9 @@ impl<S: Store> Queue<S> {
         let item = self.store().start_item(key, request, self.limit()).await?;
         match item {
             Some(item) if item.status == StartStatus::Begun => Ok(None),
+            Some(item) if item.status == StartStatus::Waiting && self.is_being_notified(row) => {
+                Ok(Some(Looked::Kept))
+            }
             Some(item) if item.status == StartStatus::Waiting => {
                 let begins = self.begin_again(address, row, &item).await?;
                 Ok(Some(match begins {

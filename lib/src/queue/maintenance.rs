@@ -103,6 +103,9 @@ impl<S: Store> Queue<S> {
                         }
                         continue;
                     }
+                    if self.is_being_notified(row) {
+                        continue;
+                    }
                     match Box::pin(self.notify_again(&at, row)).await? {
                         Some(more) => {
                             notified += more;

@@ -586,6 +586,15 @@ impl<S: Store> Queue<S> {
         Ok(told)
     }
 
+    /// Whether the process that wrote the grant may be about to make the first call.
+    pub(crate) fn is_being_notified(&self, row: &Row) -> bool {
+        let notification = row.holding().and_then(|held| held.notification);
+        notification.is_some_and(|told| {
+            let first = told.tries == Counter::MIN && told.refused_at.is_none();
+            first && self.now() < told.at.plus(self.settings().first_call)
+        })
+    }
+
     /// Whether the grace has passed since the grant.
     pub(crate) fn is_past_grace(&self, row: &Row) -> bool {
         let grace = self.settings().reap_grace;

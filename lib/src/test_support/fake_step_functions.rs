@@ -142,10 +142,11 @@ impl FakeStepFunctions {
         self.state().over.remove(token);
     }
 
-    /// While the next callback of `token` is on its way, `act` happens: what others do between a grant and its notification.
-    pub fn before(&self, token: &str, act: impl Future<Output = ()> + Send + 'static) {
+    /// While the next callback of this token, or the next call of a start by this name, is on its way, `act` happens: what others do
+    /// between a grant and its notification.
+    pub fn before(&self, name: &str, act: impl Future<Output = ()> + Send + 'static) {
         let act = Act(Box::pin(act));
-        self.state().before.insert(token.to_owned(), act);
+        self.state().before.insert(name.to_owned(), act);
     }
 
     /// From now on callbacks of `token` fail with [`Error::Denied`].
@@ -259,12 +260,62 @@ impl FakeStepFunctions {
         result: Result<String, (String, String)>,
     ) -> Call<'a, Delivery> {
         Box::pin(async move {
-            let before = self.state().before.remove(token.expose());
-            if let Some(Act(act)) = before {
-                act.await;
-            }
+            self.meanwhile(token.expose()).await;
             self.delivered(token, result)
         })
+    }
+
+    /// What happens while a call with this token, or of a start by this name, is on its way.
+    async fn meanwhile(&self, name: &str) {
+        let before = self.state().before.remove(name);
+        if let Some(Act(act)) = before {
+            act.await;
+        }
+    }
+
+    fn began(
+        &self,
+        machine: &StateMachineArn,
+        name: &ExecutionName,
+        input: String,
+    ) -> Result<Begun, Error> {
+        let mut state = self.state();
+        let execution = machine.execution(name).as_str().to_owned();
+        let fates = state.starts.get_mut(name.as_str());
+        let fate = fates
+            .filter(|fates| !fates.is_empty())
+            .map(|fates| fates.remove(0));
+        let unavailable = || Error::Unavailable {
+            problem: "the call was lost".to_owned(),
+            source: None,
+        };
+        match fate {
+            Some(StartFate::Lost) => Err(unavailable()),
+            Some(StartFate::Throttled) => Err(throttled("states:StartExecution", machine.as_str())),
+            Some(StartFate::Denied) => Err(denied("states:StartExecution", machine.as_str())),
+            Some(StartFate::Refused) => Ok(Begun::Refused("StateMachineDoesNotExist".to_owned())),
+            Some(StartFate::AnswerLost) | None => {
+                let runs = state.executions.get(&execution) == Some(&Execution::Running);
+                let same = state
+                    .started
+                    .get(&execution)
+                    .is_none_or(|other| *other == input);
+                let began = match state.started.contains_key(&execution) {
+                    true if runs && same => Begun::Began,
+                    true => Begun::NameInUse,
+                    false => {
+                        state.started.insert(execution.clone(), input);
+                        state.executions.insert(execution, Execution::Running);
+                        Begun::Began
+                    }
+                };
+                if fate.is_some() {
+                    Err(unavailable())
+                } else {
+                    Ok(began)
+                }
+            }
+        }
     }
 
     fn delivered(
@@ -384,44 +435,10 @@ impl Workflows for FakeStepFunctions {
         input: String,
         _: Duration,
     ) -> Call<'a, Begun> {
-        let mut state = self.state();
-        let execution = machine.execution(name).as_str().to_owned();
-        let fates = state.starts.get_mut(name.as_str());
-        let fate = fates
-            .filter(|fates| !fates.is_empty())
-            .map(|fates| fates.remove(0));
-        let unavailable = || Error::Unavailable {
-            problem: "the call was lost".to_owned(),
-            source: None,
-        };
-        let began = match fate {
-            Some(StartFate::Lost) => Err(unavailable()),
-            Some(StartFate::Throttled) => Err(throttled("states:StartExecution", machine.as_str())),
-            Some(StartFate::Denied) => Err(denied("states:StartExecution", machine.as_str())),
-            Some(StartFate::Refused) => Ok(Begun::Refused("StateMachineDoesNotExist".to_owned())),
-            Some(StartFate::AnswerLost) | None => {
-                let runs = state.executions.get(&execution) == Some(&Execution::Running);
-                let same = state
-                    .started
-                    .get(&execution)
-                    .is_none_or(|other| *other == input);
-                let began = match state.started.contains_key(&execution) {
-                    true if runs && same => Begun::Began,
-                    true => Begun::NameInUse,
-                    false => {
-                        state.started.insert(execution.clone(), input);
-                        state.executions.insert(execution, Execution::Running);
-                        Begun::Began
-                    }
-                };
-                if fate.is_some() {
-                    Err(unavailable())
-                } else {
-                    Ok(began)
-                }
-            }
-        };
-        Box::pin(std::future::ready(began))
+        Box::pin(async move {
+            self.meanwhile(name.as_str()).await;
+            self.began(machine, name, input)
+        })
     }
 
     fn stop_execution<'a>(

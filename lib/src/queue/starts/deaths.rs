@@ -66,8 +66,7 @@ impl Workflows for MortalCalls {
         input: String,
         limit: Duration,
     ) -> Call<'a, Begun> {
-        // The fake acts when it is called, and not when it is awaited.
-        let call = async move { self.calls.start_execution(what, input, limit).await };
+        let call = self.calls.start_execution(what, input, limit);
         Box::pin(self.life.request(call))
     }
 

@@ -539,6 +539,8 @@ impl Library {
         settings.clock_margin = Duration::ZERO;
         settings.reap_grace = names::TICK;
         settings.look = names::TICK;
+        // Only more can happen than with it.
+        settings.first_call = Duration::ZERO;
         let leases = Leases::new(seam.clone(), settings).with_clock(Arc::new(seam.clone()));
         let starts = StartRules::of(names::machine().as_str()).expect("valid");
         let queue = leases.clone().with_workflows(Arc::new(seam.clone()));
