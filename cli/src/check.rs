@@ -53,7 +53,7 @@ pub(crate) struct Check {
     /// Read the files that a template names only from within this directory [default: the template's own]
     #[arg(long, value_name = "DIRECTORY")]
     within: Option<PathBuf>,
-    /// Explain a rule, and check nothing
+    /// Explain a rule; of files also where they break it, and nothing else
     #[arg(long, value_name = "RULE", value_parser = rule)]
     explain: Option<Rule>,
     /// Draw the state machines as Mermaid flowcharts, and check nothing
@@ -120,7 +120,9 @@ impl Check {
     pub(crate) fn run(&self) -> Result<Code, Failure> {
         if let Some(rule) = self.explain {
             write(&leasehold_asl::explain(rule))?;
-            return Ok(Code::DONE);
+            if self.files.is_empty() {
+                return Ok(Code::DONE);
+            }
         }
         let options = self.options();
         if self.draw {
@@ -137,9 +139,10 @@ impl Check {
                 Ok(found) => reports.extend(found.into_iter().filter_map(|definition| {
                     let definition = definition.map_err(|error| unreadable.push(error)).ok()?;
                     let mut checked = leasehold_asl::check(&definition.node, &definition.options);
-                    checked
-                        .findings
-                        .retain(|finding| !self.allow.contains(&finding.rule));
+                    checked.findings.retain(|finding| {
+                        let is_asked = self.explain.is_none_or(|rule| rule == finding.rule);
+                        is_asked && !self.allow.contains(&finding.rule)
+                    });
                     Some(Report {
                         source: definition.source,
                         resource: definition.resource,

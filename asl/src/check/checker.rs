@@ -8,7 +8,7 @@ use crate::check::rule::Rule;
 use crate::check::walk::{LeaseUse, Walker};
 use crate::check::{loops, proofs, requests, variables, waits};
 use crate::expr::Path;
-use crate::read::machine::{Kind, Machine, StateId};
+use crate::read::machine::{Kind, Machine, StateId, closure};
 use crate::read::node::Node;
 use std::collections::{BTreeSet, HashMap};
 
@@ -58,13 +58,19 @@ pub fn check(definition: &Node, options: &Options) -> Checked {
             findings.push(Finding::of(&machine, rule, id, at, message));
         };
         if call.is_ours() && !led_to.contains(&id) && machine.problems.is_empty() {
-            say(Rule::Unreachable, "no path leads here");
+            say(Rule::Unreachable, NO_PATH);
         }
         if matches!(call, Call::Acquire(_)) && (options.express || in_express_map(&machine, id)) {
             say(
                 Rule::Express,
                 "acquires a lease in an Express workflow, which may run twice at once under one name and has no status events",
             );
+        }
+    }
+    for id in lost_states(&machine, &led_to) {
+        if !calls[id].is_ours() {
+            let at = machine.states[id].at;
+            findings.push(Finding::of(&machine, Rule::Malformed, id, at, NO_PATH));
         }
     }
     requests::check(&machine, &calls, &mut findings);
@@ -100,6 +106,32 @@ pub fn check(definition: &Node, options: &Options) -> Checked {
             })
             .collect(),
     }
+}
+
+const NO_PATH: &str = "no path leads here";
+
+/// The first of the states that no path leads to: what they lead to follows from them. None if a fault of the shape may be the reason.
+fn lost_states(machine: &Machine<'_>, led_to: &BTreeSet<StateId>) -> Vec<StateId> {
+    if !machine.problems.is_empty() {
+        return Vec::new();
+    }
+    let all = (0..machine.states.len()).filter(|id| !led_to.contains(id));
+    let mut found: Vec<StateId> = Vec::new();
+    let mut known = BTreeSet::new();
+    // From what begins a loop of such states, all of it is known.
+    for id in all {
+        if known.insert(id) {
+            let behind = closure(id, |state| {
+                let mut next = machine.successors(state);
+                next.extend(machine.starts_in(state));
+                next
+            });
+            found.retain(|other| !behind.contains(other));
+            found.push(id);
+            known.extend(behind);
+        }
+    }
+    found
 }
 
 /// Reports work, extends and releases that are reached without a lease that they have on another path.

@@ -3,6 +3,7 @@
 use crate::expr::Language;
 use crate::read::error_names::nearest;
 use crate::read::node::{Node, Value as Written};
+use crate::read::shape::{is_computed_whole, is_open};
 use serde_json::Value;
 use std::sync::LazyLock;
 
@@ -79,7 +80,7 @@ impl<'a> Walk<'_, 'a> {
         };
         let fits = fits && is_within(&schema, node);
         if !fits {
-            let shown = shown(node);
+            let shown = node.shown();
             self.say(node, &format!("has {name} {shown}, and expects {expected}"));
             return;
         }
@@ -165,26 +166,6 @@ impl<'a> Walk<'_, 'a> {
         let meant = reference.and_then(|to| self.schema.root.pointer(to));
         meant.unwrap_or(schema).clone()
     }
-}
-
-/// Whether the value stands for another one: it is computed, or filled in when the template is deployed.
-fn is_open(node: &Node, language: Language) -> bool {
-    let is_filled = node.text().is_some_and(|text| text.contains("${"));
-    let is_function = node
-        .members()
-        .iter()
-        .any(|member| is_computed_whole(&member.key));
-    // A path in a plain field of JSONPath is literal text.
-    (language.is_jsonata() && node.expr_in(language).is_some())
-        || node.tag.is_some()
-        || node.is_null()
-        || is_filled
-        || is_function
-}
-
-/// A field that stands for the whole object.
-fn is_computed_whole(key: &str) -> bool {
-    key.starts_with("Fn::") || ["Ref", "<<"].contains(&key)
 }
 
 /// Whether a condition of the schema holds; none if that is computed.
@@ -280,17 +261,5 @@ fn expected(schema: &Value) -> String {
         Some("boolean") => "true or false".to_owned(),
         Some("array") => "a list".to_owned(),
         _ => "an object".to_owned(),
-    }
-}
-
-fn shown(node: &Node) -> String {
-    match &node.value {
-        Written::Text(text) if text.len() <= 40 => format!("\"{text}\""),
-        Written::Text(text) => format!("of {} bytes", text.len()),
-        Written::Number(number) => number.to_string(),
-        Written::Bool(value) => value.to_string(),
-        Written::Null => "null".to_owned(),
-        Written::List(items) => format!("of {} items", items.len()),
-        Written::Object(_) => "as an object".to_owned(),
     }
 }

@@ -182,12 +182,18 @@ fn definition(
         return Ok((source.clone(), node.clone()));
     }
     if let Some(uri) = properties.get("DefinitionUri") {
+        if uri.get("Bucket").is_some() {
+            return Err(source.unreadable(uri.span.start, IN_S3));
+        }
         let Some(path) = uri.text() else {
             return Err(source.unreadable(
                 uri.span.start,
                 "expected DefinitionUri to be the path of a file",
             ));
         };
+        if path.starts_with("s3://") {
+            return Err(source.unreadable(uri.span.start, IN_S3));
+        }
         let path = Path::new(&source.name)
             .parent()
             .unwrap_or(Path::new(""))
@@ -212,8 +218,13 @@ fn definition(
         let node = inside.read()?;
         return Ok((inside, node));
     }
+    if let Some(place) = properties.get("DefinitionS3Location") {
+        return Err(source.unreadable(place.span.start, IN_S3));
+    }
     Err(source.unreadable(at, "expected Definition, DefinitionString or DefinitionUri"))
 }
+
+const IN_S3: &str = "its definition is in S3, and is not read: check the file that is put there";
 
 /// A text with `${name}` for each substitution.
 fn joined(node: &Node) -> Option<String> {

@@ -8,6 +8,7 @@ mod parser;
 mod term;
 mod tokens;
 
+use parser::Parsed;
 pub(crate) use term::{Path, Root, Term, TermId};
 
 /// The two query languages of definitions.
@@ -32,8 +33,10 @@ pub(crate) fn inside(text: &str) -> Option<&str> {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Expr {
     pub language: Language,
-    /// The bracket or quote that is opened and not closed, or closed and not opened. Step Functions reports all other faults.
+    /// The bracket or quote that is opened and not closed, or closed and not opened.
     pub unclosed: Option<char>,
+    /// Why it is not in the language. Of JSONPath only what [`unclosed`](Self::unclosed) says is known.
+    pub fault: Option<String>,
     /// Each follows its parts.
     pub terms: Vec<Term>,
     whole: Option<TermId>,
@@ -51,10 +54,17 @@ impl Expr {
         };
         let tokens = tokens::tokens(inside, language);
         let unclosed = tokens::unclosed(&tokens);
-        let (terms, whole) = parser::parse(tokens, language);
+        let Parsed {
+            terms,
+            whole,
+            fault,
+        } = parser::parse(tokens, language);
+        let open = unclosed.map(|mark| format!("{mark} has no counterpart"));
+        let fault = open.or(fault.filter(|_| language == Language::Jsonata));
         Some(Self {
             language,
             unclosed,
+            fault,
             terms,
             whole,
         })
@@ -402,6 +412,33 @@ mod tests {
             panic!("{expr:?}")
         };
         assert_eq!(expr.conjuncts(*condition).len(), 1);
+    }
+
+    #[test]
+    fn what_is_no_jsonata_is_said() {
+        for (text, fault) in [
+            ("10 + * 2", Some("2 follows its end")),
+            ("$a +", Some("it ends where a value is expected")),
+            ("$f($a,, $b)", Some(", stands where a value is expected")),
+            ("[$a, $b,]", Some("a value is missing before ]")),
+            ("{'a': 1, 'b' 2}", Some("2 stands where } is expected")),
+            ("$a $b", Some("$b follows its end")),
+            (
+                "5 := $a",
+                Some("a value is assigned to what is no variable"),
+            ),
+            ("$a = !$b", Some("! stands where a value is expected")),
+            ("function($x) $x", Some("$x stands where { is expected")),
+            ("", Some("it ends where a value is expected")),
+            ("$sum($a", Some("( has no counterpart")),
+            ("$a.{'b': %.c}^(>d)[0] ~> |$|{'e': *.**}, ['f']|", None),
+            ("$a.function($x, $y)<n-n:n>{$x + $y}(6)", None),
+            ("($f := λ($x){ $x ?: $y ?? function }; $f(?, 1);)", None),
+            ("$a@$b#$i.c[[0..2]]", None),
+        ] {
+            let found = read(&format!("{{% {text} %}}")).fault;
+            assert_eq!(found.as_deref(), fault, "{text}");
+        }
     }
 
     #[test]

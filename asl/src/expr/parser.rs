@@ -8,7 +8,7 @@ use crate::expr::tokens::Token;
 const DEEPEST: usize = 100;
 
 /// The operators after an operand, each with its power.
-const INFIX: [(&str, u8); 26] = [
+const INFIX: [(&str, u8); 28] = [
     ("[", 80),
     ("(", 80),
     ("@", 80),
@@ -30,6 +30,8 @@ const INFIX: [(&str, u8); 26] = [
     ("in", 40),
     ("~>", 40),
     ("^", 40),
+    ("??", 40),
+    ("?:", 40),
     ("and", 30),
     ("or", 25),
     ("?", 20),
@@ -43,25 +45,45 @@ struct Parser {
     language: Language,
     depth: usize,
     terms: Vec<Term>,
-    /// Whether something is not as expected. What follows is read nevertheless.
+    /// Whether something is not known. What follows is read nevertheless.
     is_unread: bool,
+    /// The first that the language does not have there.
+    fault: Option<String>,
 }
 
-/// The terms, and the one that is the whole, unless something in it is not known.
-pub(super) fn parse(tokens: Vec<Token>, language: Language) -> (Vec<Term>, Option<TermId>) {
+/// What an expression was read as.
+pub(super) struct Parsed {
+    pub terms: Vec<Term>,
+    /// The term that is the whole, unless something in it is not known.
+    pub whole: Option<TermId>,
+    pub fault: Option<String>,
+}
+
+pub(super) fn parse(tokens: Vec<Token>, language: Language) -> Parsed {
     let mut parser = Parser {
         tokens: tokens.into_iter().peekable(),
         language,
         depth: 0,
         terms: Vec::new(),
         is_unread: false,
+        fault: None,
     };
     let whole = parser.expression(0);
-    while parser.tokens.peek().is_some() {
-        parser.is_unread = true;
+    while let Some(token) = parser.tokens.peek() {
+        let what = format!("{} follows its end", token.shown());
+        parser.fault(what);
         parser.expression(0);
     }
-    (parser.terms, (!parser.is_unread).then_some(whole))
+    Parsed {
+        terms: parser.terms,
+        whole: (!parser.is_unread).then_some(whole),
+        fault: parser.fault,
+    }
+}
+
+/// Whether a function is written out behind this word.
+fn is_function(word: &str) -> bool {
+    matches!(word, "function" | "λ")
 }
 
 impl Parser {
@@ -87,6 +109,11 @@ impl Parser {
                     self.push(Term::Choice(left, one, other))
                 }
                 sign => {
+                    let names =
+                        matches!(&self.terms[left], Term::Path(path) if path.steps.is_empty());
+                    if sign == ":=" && !names {
+                        self.fault("a value is assigned to what is no variable".to_owned());
+                    }
                     // A value is assigned from right to left.
                     let right = self.expression(power + u8::from(sign != ":="));
                     self.push(Term::Binary(sign, left, right))
@@ -108,22 +135,30 @@ impl Parser {
 
     fn operand(&mut self, is_too_deep: bool) -> TermId {
         let Some(token) = self.tokens.next() else {
-            return self.unread();
+            self.fault("it ends where a value is expected".to_owned());
+            return self.push(Term::Other);
         };
         let term = match token {
             Token::Text(text) => Term::Text(text),
             Token::Number(number) => Term::Number(number),
-            Token::Name(name) if !is_too_deep && matches!(name.as_str(), "function" | "λ") => {
+            Token::Name(name) if !is_too_deep && is_function(&name) && self.takes("(") => {
                 self.function();
                 Term::Other
             }
             Token::Name(name) => Term::Path(Path::new(Root::Other, &[&name])),
             Token::Variable(name) => Term::Path(Path::new(self.root(name), &[])),
             Token::Regex | Token::Sign("*" | "**" | "%" | "?") => Term::Other,
-            Token::Sign(sign @ ("(" | "[" | "{" | "-" | "<" | ">")) if !is_too_deep => {
+            Token::Sign(sign @ ("(" | "[" | "{" | "-" | "<" | ">" | "|")) if !is_too_deep => {
                 return self.prefixed(sign);
             }
-            Token::Sign(_) | Token::Broken(_) => return self.unread(),
+            Token::Sign(_) if is_too_deep => Term::Other,
+            Token::Sign(_) | Token::Broken(_) => {
+                self.fault(format!(
+                    "{} stands where a value is expected",
+                    token.shown()
+                ));
+                Term::Other
+            }
         };
         self.push(term)
     }
@@ -147,6 +182,10 @@ impl Parser {
                     _ => Term::Other,
                 }
             }
+            "|" => {
+                self.transform();
+                Term::Other
+            }
             // A direction in an order.
             _ => return self.expression(0),
         };
@@ -167,6 +206,10 @@ impl Parser {
     fn step(&mut self, left: TermId) -> TermId {
         let is_name = |token: &Token| matches!(token, Token::Name(_) | Token::Text(_));
         if let Some(Token::Name(name) | Token::Text(name)) = self.tokens.next_if(is_name) {
+            if is_function(&name) && self.takes("(") {
+                self.function();
+                return self.push(Term::Other);
+            }
             if let Term::Path(path) = &mut self.terms[left] {
                 path.push(name);
                 return left;
@@ -210,16 +253,26 @@ impl Parser {
 
     /// The parameters, the signature and the body of a function.
     fn function(&mut self) {
-        if self.takes("(") {
-            self.sequence(")");
-        }
+        self.sequence(")");
         if self.tokens.peek() == Some(&Token::Sign("<")) {
             let is_signature = |token: &Token| *token != Token::Sign("{");
             while self.tokens.next_if(is_signature).is_some() {}
         }
-        if self.takes("{") {
-            self.sequence("}");
+        self.expects("{");
+        self.sequence("}");
+    }
+
+    /// Where, what to change, and what to remove.
+    fn transform(&mut self) {
+        self.expression(0);
+        self.expects("|");
+        self.expression(0);
+        if self.takes(",") {
+            self.expression(0);
         }
+        self.expects("|");
+        // It is the transformation that is not known, not what it reads.
+        self.is_unread = true;
     }
 
     /// The expressions up to a bracket, whatever is between them.
@@ -228,22 +281,39 @@ impl Parser {
         while !self.takes(close) {
             found.push(self.expression(0));
             let is_separator = |token: &Token| matches!(token, Token::Sign("," | ";" | ":"));
-            let goes_on = self.tokens.next_if(is_separator).is_some();
-            if !goes_on && self.tokens.peek() != Some(&Token::Sign(close)) {
-                self.is_unread = true;
-                break;
+            match self.tokens.next_if(is_separator) {
+                Some(Token::Sign(";")) => {}
+                Some(_) if self.tokens.peek() == Some(&Token::Sign(close)) => {
+                    self.fault(format!("a value is missing before {close}"));
+                }
+                Some(_) => {}
+                None => {
+                    self.expects(close);
+                    break;
+                }
             }
         }
         found
+    }
+
+    fn expects(&mut self, sign: &'static str) {
+        if self.takes(sign) {
+            return;
+        }
+        let found = match self.tokens.peek() {
+            Some(token) => format!("{} stands", token.shown()),
+            None => "it ends".to_owned(),
+        };
+        self.fault(format!("{found} where {sign} is expected"));
     }
 
     fn takes(&mut self, sign: &'static str) -> bool {
         self.tokens.next_if_eq(&Token::Sign(sign)).is_some()
     }
 
-    fn unread(&mut self) -> TermId {
+    fn fault(&mut self, what: String) {
         self.is_unread = true;
-        self.push(Term::Other)
+        self.fault.get_or_insert(what);
     }
 
     fn push(&mut self, term: Term) -> TermId {

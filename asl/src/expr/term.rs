@@ -39,7 +39,7 @@ pub(crate) enum Root {
     ErrorOutput,
     /// `$states.context`, and `$$` in JSONPath.
     Context,
-    /// `$states` without a step.
+    /// `$states` alone, or with a step that it does not have.
     States,
     /// `$` in JSONPath: the state's input, or in some fields its result.
     Data,
@@ -54,7 +54,7 @@ impl Path {
     }
 
     pub(super) fn push(&mut self, step: String) {
-        if self.root != Root::States {
+        if self.root != Root::States || !self.steps.is_empty() {
             return self.steps.push(step);
         }
         self.root = match step.as_str() {
@@ -62,7 +62,7 @@ impl Path {
             "result" => Root::Result,
             "errorOutput" => Root::ErrorOutput,
             "context" => Root::Context,
-            _ => Root::Other,
+            _ => return self.steps.push(step),
         };
     }
 

@@ -16,10 +16,25 @@ pub(super) enum Token {
     Broken(char),
 }
 
+impl Token {
+    /// As a message names it.
+    pub(super) fn shown(&self) -> String {
+        match self {
+            Self::Text(text) => format!("\"{text}\""),
+            Self::Number(number) => number.to_string(),
+            Self::Name(name) => name.clone(),
+            Self::Variable(name) => format!("${name}"),
+            Self::Sign(sign) => (*sign).to_owned(),
+            Self::Regex => "a regular expression".to_owned(),
+            Self::Broken(c) => c.to_string(),
+        }
+    }
+}
+
 /// Longer ones first.
-const SIGNS: [&str; 31] = [
-    "**", ":=", "!=", "<=", ">=", "~>", "..", ".", "[", "]", "{", "}", "(", ")", ",", ";", ":",
-    "?", "+", "-", "*", "/", "%", "|", "=", "<", ">", "^", "&", "@", "#",
+const SIGNS: [&str; 33] = [
+    "**", "??", "?:", ":=", "!=", "<=", ">=", "~>", "..", ".", "[", "]", "{", "}", "(", ")", ",",
+    ";", ":", "?", "+", "-", "*", "/", "%", "|", "=", "<", ">", "^", "&", "@", "#",
 ];
 
 pub(super) fn tokens(text: &str, language: Language) -> Vec<Token> {

@@ -1,8 +1,9 @@
 //! A definition as scopes of states, for the checker, the weaver and the pictures. Nothing here depends on leases.
 
-use crate::read::error_names::{ALL, nearest};
+use crate::read::error_names::ALL;
 use crate::read::language::Language;
 use crate::read::node::{Member, Node, Span};
+use crate::read::shape;
 use crate::read::timing::Retrier;
 use std::collections::{BTreeSet, HashMap};
 
@@ -176,7 +177,8 @@ impl<'a> Machine<'a> {
             scopes: Vec::new(),
             problems: Vec::new(),
         };
-        machine.scope(node, None, language);
+        machine.scope(node, "Machine", None, language);
+        machine.look_at_names();
         machine
     }
 
@@ -294,14 +296,18 @@ impl<'a> Machine<'a> {
         })
     }
 
+    /// The first states of the scopes in a state.
+    pub(crate) fn starts_in(&self, state: StateId) -> Vec<StateId> {
+        let scopes = self.inner(state).iter();
+        scopes
+            .filter_map(|&scope| self.scopes[scope].start)
+            .collect()
+    }
+
     /// All states that some path leads to, whatever the states on it do. No error comes to a clause behind one for all errors.
     pub(crate) fn led_to(&self) -> BTreeSet<StateId> {
-        let starts = |scopes: &[ScopeId]| -> Vec<StateId> {
-            let starts = scopes.iter().filter_map(|&scope| self.scopes[scope].start);
-            starts.collect()
-        };
         let mut found = BTreeSet::new();
-        let mut open = starts(&[0]);
+        let mut open: Vec<StateId> = self.scopes[0].start.into_iter().collect();
         while let Some(state) = open.pop() {
             if found.insert(state) {
                 let mut all_caught = false;
@@ -311,7 +317,7 @@ impl<'a> Machine<'a> {
                     }
                     all_caught |= edge.on.iter().any(|name| name == ALL);
                 }
-                open.extend(starts(self.inner(state)));
+                open.extend(self.starts_in(state));
             }
         }
         found
@@ -330,8 +336,30 @@ impl<'a> Machine<'a> {
         found
     }
 
-    fn scope(&mut self, node: &'a Node, within: Option<StateId>, language: Language) -> ScopeId {
+    /// Names are unique in the whole machine.
+    fn look_at_names(&mut self) {
+        let mut seen = HashMap::new();
+        for id in 0..self.states.len() {
+            let State { name, at, .. } = self.states[id];
+            if let Some(first) = seen.insert(name, id) {
+                let first = self.path_of(first);
+                let message = format!("there is a state \"{first}\" of the same name");
+                self.problem(at, Some(id), message);
+            }
+        }
+    }
+
+    fn scope(
+        &mut self,
+        node: &'a Node,
+        what: &'static str,
+        within: Option<StateId>,
+        language: Language,
+    ) -> ScopeId {
         let id = self.scopes.len();
+        for (at, message) in shape::faults(node, what, language) {
+            self.problem(at, within, message);
+        }
         self.scopes.push(Scope {
             node,
             start: None,
@@ -437,7 +465,8 @@ impl<'a> Machine<'a> {
             }
             "Parallel" => {
                 let branches = self.list(id, "Branches").iter();
-                let scopes = branches.map(|branch| self.scope(branch, Some(id), language));
+                let scopes =
+                    branches.map(|branch| self.scope(branch, "Branch", Some(id), language));
                 Kind::Parallel(scopes.collect())
             }
             "Map" => {
@@ -445,7 +474,9 @@ impl<'a> Machine<'a> {
                 if processor.is_none() {
                     self.problem(at, Some(id), "expected ItemProcessor");
                 }
-                Kind::Map(processor.map(|processor| self.scope(processor, Some(id), language)))
+                let processor = processor
+                    .map(|processor| self.scope(processor, "Processor", Some(id), language));
+                Kind::Map(processor)
             }
             other => {
                 let at = node.get("Type").map_or(at, |node| node.span);
@@ -458,28 +489,25 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// What the service refuses in any state: a field that no state has, two successors, and JSONPath in a machine in JSONata.
+    /// What the service refuses of the fields of a state.
     fn look_at_fields(&mut self, id: StateId) {
-        let node = self.states[id].node;
-        // A function of CloudFormation, or a merge of YAML, stands for other fields.
-        let is_other = |key: &str| {
-            key.starts_with("Fn::") || key == "<<" || fields().any(|field| field == key)
-        };
-        for member in node
-            .members()
-            .iter()
-            .filter(|member| !is_other(&member.key))
+        let State {
+            node,
+            at,
+            language,
+            name,
+            ..
+        } = self.states[id];
+        if let Some(what) = TYPES
+            .into_iter()
+            .find(|name| node.text_of("Type") == Some(*name))
         {
-            let near = nearest(fields().rev(), &member.key, 4);
-            let near = near.map_or_else(String::new, |near| format!("; {near}?"));
-            let message = format!("no state has a field \"{}\"{near}", member.key);
-            self.problem(member.at, Some(id), message);
+            for (at, message) in shape::faults(node, what, language) {
+                self.problem(at, Some(id), message);
+            }
         }
-        if let Some(next) = node.member("Next")
-            && node.get("End").is_some_and(Node::is_true)
-        {
-            let message = "it has a Next and ends: remove one of the two";
-            self.problem(next.at, Some(id), message);
+        if let Some(message) = shape::fault_of_name(name) {
+            self.problem(at, Some(id), message);
         }
         if let Some(language) = node.get("QueryLanguage")
             && self.language.is_jsonata()
@@ -525,18 +553,10 @@ impl<'a> Machine<'a> {
     }
 }
 
-/// The fields that some type of state has.
-const FIELDS: &str = "Arguments Assign Branches Catch Cause CausePath Choices Comment Credentials Default End Error \
-    ErrorPath HeartbeatSeconds HeartbeatSecondsPath InputPath ItemBatcher ItemProcessor ItemReader \
-    ItemSelector Items ItemsPath Iterator Label MaxConcurrency MaxConcurrencyPath Next Output \
-    OutputPath Parameters QueryLanguage Resource Result ResultPath ResultSelector ResultWriter Retry \
-    Seconds SecondsPath TimeoutSeconds TimeoutSecondsPath Timestamp TimestampPath \
-    ToleratedFailureCount ToleratedFailureCountPath ToleratedFailurePercentage \
-    ToleratedFailurePercentagePath Type";
-
-fn fields() -> impl DoubleEndedIterator<Item = &'static str> {
-    FIELDS.split(' ')
-}
+/// The types of states.
+const TYPES: [&str; 8] = [
+    "Task", "Pass", "Wait", "Choice", "Succeed", "Fail", "Parallel", "Map",
+];
 
 /// All states that one leads to along these edges. It contains itself only if it is in a loop.
 pub(crate) fn closure(

@@ -1,10 +1,12 @@
 //! Reading: one tree for JSON and YAML with the place of every node, and the scopes and states in it.
 
 pub(crate) mod error_names;
+pub(crate) mod integrations;
 pub(crate) mod json;
 pub(crate) mod language;
 pub(crate) mod machine;
 pub(crate) mod node;
+pub(crate) mod shape;
 pub(crate) mod source;
 pub(crate) mod timing;
 pub(crate) mod within;

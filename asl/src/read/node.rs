@@ -194,6 +194,19 @@ impl Node {
         self.expr().filter(|expr| expr.language == language)
     }
 
+    /// As a message shows it.
+    pub(crate) fn shown(&self) -> String {
+        match &self.value {
+            Value::Text(text) if text.len() <= 40 => format!("\"{text}\""),
+            Value::Text(text) => format!("of {} bytes", text.len()),
+            Value::Number(number) => number.to_string(),
+            Value::Bool(value) => value.to_string(),
+            Value::Null => "null".to_owned(),
+            Value::List(items) => format!("of {} items", items.len()),
+            Value::Object(_) => "as an object".to_owned(),
+        }
+    }
+
     /// Whether some expression in it satisfies this, at any depth.
     pub(crate) fn any_expr(&self, language: Language, holds: impl Fn(&Expr) -> bool) -> bool {
         let mut found = false;

@@ -10,13 +10,15 @@ use std::collections::HashMap;
 /// The most values. Only aliases of aliases produce more, never a real definition.
 const MOST: usize = 1_000_000;
 
-/// The most lines in braces that stand too far left and are read nevertheless.
+/// The most lines in braces or quotes that stand too far left and are read nevertheless.
 const MOST_JOINED: usize = 100;
-/// How the parser calls a line in braces or brackets that stands no deeper than the key around it.
-const TOO_SHALLOW: [&str; 2] = [
+/// How the parser calls a line in braces, brackets or quotes that stands no deeper than the key around it.
+const TOO_SHALLOW: [&str; 3] = [
     "invalid indentation",
     "invalid indentation in flow construct",
+    IN_QUOTES,
 ];
+const IN_QUOTES: &str = "invalid indentation in quoted scalar";
 
 pub(crate) fn read(source: &Source) -> Result<Node, Unreadable> {
     source.fits()?;
@@ -25,8 +27,8 @@ pub(crate) fn read(source: &Source) -> Result<Node, Unreadable> {
         match read_as(source, &text) {
             Err(Fault::Scan(at, error)) if TOO_SHALLOW.contains(&error.info()) => {
                 // YAML does not allow it, and much of what reads YAML does.
-                if !join_line(&mut text, at) {
-                    let message = "in braces or brackets, this line stands no deeper than the key around them: indent it";
+                if !join_line(&mut text, at, error.info() == IN_QUOTES) {
+                    let message = "in braces, brackets or quotes, this line stands no deeper than the key around them: indent it";
                     return Err(source.unreadable(at, message));
                 }
             }
@@ -35,17 +37,22 @@ pub(crate) fn read(source: &Source) -> Result<Node, Unreadable> {
             Ok(node) => return Ok(node),
         }
     }
-    let message = "too many lines in braces or brackets stand no deeper than the key around them";
+    let message =
+        "too many lines in braces, brackets or quotes stand no deeper than the key around them";
     Err(Unreadable::of(source, message))
 }
 
-/// Makes a line go on the one before, and keeps the place of every character. Not behind a comment, which would swallow it.
-fn join_line(text: &mut String, at: usize) -> bool {
+/// Makes a line go on the one before, and keeps the place of every character. Not behind a comment, which would swallow it. In quotes
+/// nothing is a comment, and the end of a line is a space, unless it is escaped, or the next line is empty.
+fn join_line(text: &mut String, at: usize, in_quotes: bool) -> bool {
     let Some(end) = text[..at].rfind('\n') else {
         return false;
     };
+    if in_quotes && text[..end].ends_with(['\\', '\n']) {
+        return false;
+    }
     let start = text[..end].rfind('\n').map_or(0, |end| end + 1);
-    let is_free = !text[start..end].contains('#');
+    let is_free = in_quotes || !text[start..end].contains('#');
     if is_free {
         let begin = if text[..end].ends_with('\r') {
             end - 1
@@ -300,7 +307,7 @@ mod tests {
         let behind = Source::new("x.yaml", "a: {\n  \"b\": \"c\" # one\n}\n");
         let said = behind.read().unwrap_err().to_string();
         assert!(
-            said.starts_with("x.yaml:3:1: in braces or brackets, this line"),
+            said.starts_with("x.yaml:3:1: in braces, brackets or quotes, this line"),
             "{said}"
         );
         let braces = Source::new("x.yaml", "{\n  a: b # c\n}\n").read().unwrap();

@@ -97,14 +97,6 @@ impl<'s> Finder<'_, 's> {
                 return Err(self.refuse(name, format!("{text} is named twice")));
             }
         }
-        let reached = self.machine.led_to();
-        if let Some(&never) = members.iter().find(|member| !reached.contains(member)) {
-            let message = format!(
-                "no path leads to {}: leave it out, or add a path to it",
-                self.machine.states[never].name
-            );
-            return Err(self.refuse(&self.section.node, message));
-        }
         let entry = self.entry(&members)?;
         let name = self.name(entry)?;
         self.language()?;

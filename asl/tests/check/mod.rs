@@ -4,6 +4,7 @@ mod corpus;
 mod damaged;
 mod pictures;
 mod property;
+mod shapes;
 mod shipped;
 mod size;
 mod templates;

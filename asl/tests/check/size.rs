@@ -54,11 +54,12 @@ fn forks(count: usize) -> Value {
 /// This many branches of three states each under one lease.
 fn branches(count: usize) -> Value {
     let branch = |nth: usize| {
-        json!({"StartAt": "Work", "States": {
-            "Work": {"Type": "Task", "Resource": "arn:aws:states:::dynamodb:putItem", "TimeoutSeconds": 5,
-                "Catch": [{"ErrorEquals": ["States.ALL"], "Next": "Failed"}], "Next": "Rest"},
-            "Rest": {"Type": "Wait", "Seconds": nth % 9, "End": true},
-            "Failed": {"Type": "Fail", "Error": format!("Branch.{nth}")}}})
+        let [work, rest, failed] = ["Work", "Rest", "Failed"].map(|name| format!("{name}{nth}"));
+        json!({"StartAt": work, "States": {
+            &work: {"Type": "Task", "Resource": "arn:aws:states:::dynamodb:putItem", "TimeoutSeconds": 5,
+                "Catch": [{"ErrorEquals": ["States.ALL"], "Next": failed}], "Next": rest},
+            &rest: {"Type": "Wait", "Seconds": nth % 9, "End": true},
+            &failed: {"Type": "Fail", "Error": format!("Branch.{nth}")}}})
     };
     let all: Vec<Value> = (0..count).map(branch).collect();
     json!({"QueryLanguage": "JSONata", "StartAt": "Acquire", "States": {
@@ -325,7 +326,10 @@ fn largest_machines_avoid_quadratic_work() {
     assert_eq!(findings(&states), []);
 
     // As many branches as fit, each with a failure of its own.
-    let fails = |nth: usize| json!({"StartAt": "F", "States": {"F": {"Type": "Fail", "Error": format!("E{nth}")}}});
+    let fails = |nth: usize| {
+        let name = format!("F{nth}");
+        json!({"StartAt": name, "States": {&name: {"Type": "Fail", "Error": format!("E{nth}")}}})
+    };
     let all: Vec<Value> = (0..8000).map(fails).collect();
     let states = json!({"Acquire": {"Type": "Parallel", "Branches": all, "End": true}});
     assert_eq!(findings(&states), []);
@@ -334,10 +338,11 @@ fn largest_machines_avoid_quadratic_work() {
 /// Branches that each acquire a lease and forget it.
 fn leaks(count: usize) -> Value {
     let branch = |nth: usize| {
-        let mut taken = acquire(&format!("k{nth}"), &format!("lease{nth}"), "Over");
-        taken["Catch"] = json!([{"ErrorEquals": ["States.ALL"], "Next": "Over"}]);
+        let over = format!("Over{nth}");
+        let mut taken = acquire(&format!("k{nth}"), &format!("lease{nth}"), &over);
+        taken["Catch"] = json!([{"ErrorEquals": ["States.ALL"], "Next": over}]);
         let name = format!("Acquire{nth}");
-        json!({"StartAt": name, "States": {&name: taken, "Over": {"Type": "Succeed"}}})
+        json!({"StartAt": name, "States": {&name: taken, &over: {"Type": "Succeed"}}})
     };
     let all: Vec<Value> = (0..count).map(branch).collect();
     json!({"QueryLanguage": "JSONata", "StartAt": "All", "States": {

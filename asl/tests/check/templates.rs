@@ -36,7 +36,7 @@ fn one_missing_file_hides_no_other() {
 
 #[test]
 fn document_may_mix_json_and_yaml() {
-    let json = section("AcquireFunction", "ReleaseFunction");
+    let json = section("${AcquireFunction}", "${ReleaseFunction}");
     let yaml = "StartAt: A\nStates:\n  A: {Type: Task, Resource: acquire, Next: B}\n";
     let text = format!("```json\n{json}\n```\n```yaml\nOther: 1\n```\n```yaml\n{yaml}```\n");
     let found = read("README.md", &text).unwrap();
@@ -193,10 +193,46 @@ fn missing_parts_are_reported_in_place() {
 }
 
 #[test]
+fn definition_in_s3_is_said() {
+    for fields in [
+        "DefinitionS3Location: {Bucket: b, Key: k}",
+        "DefinitionUri: {Bucket: b, Key: k}",
+        "DefinitionUri: s3://b/k",
+    ] {
+        let text = format!(
+            "Resources:\n  M:\n    Type: AWS::Serverless::StateMachine\n    Properties:\n      {fields}\n"
+        );
+        let found = read("t.yaml", &text).unwrap_err().to_string();
+        let wanted = "its definition is in S3, and is not read: check the file that is put there";
+        assert!(
+            found.starts_with("t.yaml:5:") && found.ends_with(wanted),
+            "{found}"
+        );
+    }
+}
+
+/// YAML wants it to be indented, and what deploys templates does not.
+#[test]
+fn quoted_text_may_go_on_at_its_key() {
+    let machine = section("${AcquireFunction}", "${ReleaseFunction}");
+    let text = format!(
+        "Resources:\n  M:\n    Type: AWS::StepFunctions::StateMachine\n    Properties:\n      DefinitionString: '{}'\nOutputs:\n  Sample:\n    Value: \"{{ # no comment\n    \\\"order\\\": 1\n    }}\"\n",
+        machine.replace('\n', "\n      ")
+    );
+    let found = read("t.yaml", &text).unwrap();
+    assert_eq!(reported(&found[0]), ["t.yaml:6 no-release Again?"]);
+    let broken = text.replace("# no comment", "\\");
+    assert_eq!(
+        read("t.yaml", &broken).unwrap_err().to_string(),
+        "t.yaml:12:5: in braces, brackets or quotes, this line stands no deeper than the key around them: indent it"
+    );
+}
+
+#[test]
 fn block_findings_have_document_lines() {
     let text = format!(
         "# Title\n\n```json\n{{\"a\": 1}}\n```\n\n```json\n{}\n```\n",
-        section("AcquireFunction", "ReleaseFunction")
+        section("${AcquireFunction}", "${ReleaseFunction}")
     );
     let found = read("README.md", &text).unwrap();
     assert_eq!(found.len(), 1);
@@ -209,7 +245,7 @@ fn given_name_overrides_template() {
     options
         .names
         .insert("Again".to_owned(), Some(Verb::Acquire));
-    let source = Source::new("x.json", section("Again", "ReleaseFunction"));
+    let source = Source::new("x.json", section("${Again}", "${ReleaseFunction}"));
     let found = definitions(&source, &options, &|_| Err(std::io::Error::other("none"))).unwrap();
     let found = found[0].as_ref().unwrap();
     assert_eq!(reported(found), ["x.json:3 no-release Again?"]);
