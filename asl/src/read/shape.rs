@@ -259,7 +259,8 @@ impl Shape {
 
     fn value(&mut self, node: &Node, key: &str, form: Form) {
         // A path reads `null` as nothing; anything else that is null is missing.
-        if is_open(node, self.language) && !(node.is_null() && !matches!(form, Any | Path)) {
+        let may_be_null = matches!(form, Any | Path);
+        if is_open(node, self.language) && (may_be_null || !node.is_null()) {
             return;
         }
         let expected = match (form, &node.value) {
@@ -523,10 +524,8 @@ fn comparison(name: &str) -> Option<Field> {
         Some(plain) => (plain, true),
         None => (name, false),
     };
-    let kinds = ["String", "Numeric", "Timestamp"].into_iter();
-    let (kind, sign) = kinds
-        .filter_map(|kind| Some((kind, plain.strip_prefix(kind)?)))
-        .next()?;
+    let mut kinds = ["String", "Numeric", "Timestamp"].into_iter();
+    let (kind, sign) = kinds.find_map(|kind| Some((kind, plain.strip_prefix(kind)?)))?;
     if !SIGNS.contains(&sign) || !(is_path || kind == "Timestamp") {
         return None;
     }

@@ -225,12 +225,12 @@ fn note(known: &mut BTreeMap<Name, Known>, line: Line, key: &str) {
     }
 }
 
-const TAKEN_BACK: &str = "taken back: it was never told";
+const TAKEN_BACK: &str = "taken back: it was never notified";
 const START_FAILED: &str = "a start has failed; its item keeps the request";
 
 /// The messages of lines from inside an invocation that tell of a grant.
 pub(super) const MESSAGES: [&str; 6] = [
-    "told",
+    "notified",
     "started",
     "freed",
     "an operator acted",
@@ -283,7 +283,7 @@ mod tests {
 
     const GRANTED: &str = r#"{"timestamp":"2026-11-21T03:00:00.130000Z","message":"answered","operation":"acquire","outcome":"acquired","key":"k","holder":"a","fencing_token":5,"grant":"new","acquired_at":"2026-11-21T03:00:00.120Z"}"#;
     const RELEASED: &str = r#"{"timestamp":"2026-11-21T03:00:07.120000Z","message":"answered","operation":"release","outcome":"released","key":"k","holder":"a","fencing_token":5,"acquired_at":"2026-11-21T03:00:00.120Z"}"#;
-    const TOLD: &str = r#"{"timestamp":"2026-11-21T03:00:07.300000Z","message":"told","key":"k","holder":"b","fencing_token":6,"acquired_at":"2026-11-21T03:00:07.200Z","waited_ms":7000}"#;
+    const TOLD: &str = r#"{"timestamp":"2026-11-21T03:00:07.300000Z","message":"notified","key":"k","holder":"b","fencing_token":6,"acquired_at":"2026-11-21T03:00:07.200Z","waited_ms":7000}"#;
     const FREED: &str = r#"{"timestamp":"2026-11-21T03:01:07.200000Z","message":"freed","key":"k","holder":"b","fencing_token":6,"acquired_at":"2026-11-21T03:00:07.200Z","ended_by":"execution"}"#;
 
     fn at(text: &str) -> Timestamp {
@@ -390,7 +390,7 @@ mod tests {
         assert_eq!(said, (Some(How::Forced), Some("alice"), Some("it hangs")));
         let froze = by.replace("force_release", "freeze");
         assert_eq!(short(&[GRANTED, &froze]), ["5 a ? ? ?"]);
-        let back = r#"{"timestamp":"2026-11-21T03:00:01.120Z","message":"taken back: it was never told","key":"k","holder":"a","fencing_token":5}"#;
+        let back = r#"{"timestamp":"2026-11-21T03:00:01.120Z","message":"taken back: it was never notified","key":"k","holder":"a","fencing_token":5}"#;
         assert_eq!(short(&[back]), ["5 a taken back: nobody was told ? ?"]);
         let failed = r#"{"timestamp":"2026-11-21T03:00:01.120Z","message":"a start has failed; its item keeps the request","key":"k","execution":"e","fencing_token":5,"reason":"Express"}"#;
         let told = grants([failed], "k");

@@ -8,7 +8,7 @@ output "lease_table_name" {
 
 output "lease_table_arn" {
   value       = aws_cloudformation_stack.leasehold.outputs["LeaseTableArn"]
-  description = "ARN of the lease table, for policies of Rust programs and of guarded writes"
+  description = "ARN of the lease table, for policies of Rust programs and of fenced writes"
 }
 
 output "acquire_function_arn" {
@@ -28,7 +28,7 @@ output "release_function_arn" {
 
 output "start_function_arn" {
   value       = aws_cloudformation_stack.leasehold.outputs["StartFunctionArn"]
-  description = "ARN of the function that starts executions through keys"
+  description = "ARN of the function that starts executions under leases"
 }
 
 output "sweep_function_arn" {

@@ -89,8 +89,8 @@ variable "grants" {
   default     = "open"
   nullable    = false
   description = <<-EOT
-    With stopped, nobody is granted a lease of the table, takes one over or revives one, and nothing is handed over to
-    waiters. Extend in time and release go on. For a restore, or to stop everything: docs/operate/incidents.md.
+    With stopped, nobody is granted a lease of the table, takes one over or revives one, and no waiter is granted a key.
+    Extend in time and release go on. For a restore, or to stop everything: docs/operate/incidents.md.
   EOT
 
   validation {
@@ -209,7 +209,7 @@ variable "redriven_starts" {
   default     = "guard"
   nullable    = false
   description = <<-EOT
-    What happens to an execution that was started through a key and is redriven after its lease has ended, which Step
+    What happens to an execution that was started under a lease and is redriven after its lease has ended, which Step
     Functions lets anybody do who may call RedriveExecution. With guard it gets its key again if that is free, and is
     stopped otherwise; with alarm it is only counted. Those that acquire leases themselves are only counted in any case.
   EOT
@@ -227,10 +227,10 @@ variable "started_state_machines" {
   default     = []
   nullable    = false
   description = <<-EOT
-    State machines of yours that start may start through keys, in addition to those whose names begin with this stack's name
+    State machines of yours that the function start may start, in addition to those whose names begin with this stack's name
     and _started_: a list of ARNs, each of one machine, or with an asterisk after the beginning of a name. No machine that
     another stack names after itself begins so, because a stack's name has no underscore. A bare asterisk is refused:
-    whoever may invoke start, or start with-lease, starts them with the rights of this stack. One that acquires leases
+    everybody who may invoke start, or start with-lease, starts them with the rights of this stack. One that acquires leases
     itself has to be in leasing_state_machines too.
   EOT
 
@@ -245,8 +245,9 @@ variable "start_keys" {
   default     = []
   nullable    = false
   description = <<-EOT
-    Which of them may be started through which keys: a list of pairs KEY=ARN, where an asterisk stands for any characters of
-    the key. Empty: all of them through any key.
+    Which of them may be started under which keys: a list of pairs KEY=ARN, where an asterisk stands for any characters of
+    the key. It becomes an environment variable, of which a function has 4 KB: 3,000 characters always fit, some 30 pairs.
+    Empty: all of them under any key.
   EOT
 
   validation {
@@ -263,9 +264,11 @@ variable "leasing_state_machines" {
     State machines of yours that acquire leases themselves, in addition to those of this stack and those whose names begin
     with this stack's name and _leasing_: a list of ARNs as in started_state_machines, or * alone for all of this account
     and Region. Only these can wait in the queue or for the result of a start, and reap releases only their leases, and
-    those of started_state_machines, when their executions end. The rule for these ends holds 2,048 characters, which is 10
-    to 15 machines of both lists: name yours by the prefix instead, which needs no deploy of this stack. With * sweep and
-    reap may read every execution and its history; nobody may stop more than with an empty list.
+    those of started_state_machines, when their executions end. The rule for these ends holds 2,048 characters. Of a stack
+    called leasehold, 7 machines of both lists with the longest names fit in any Region, and 13 with names of 20 characters
+    in us-east-1; a longer name of the stack leaves room for fewer. Name yours by the prefix instead, which needs no deploy
+    of this stack. With * sweep and reap may read every execution and its history; nobody may stop more than with an empty
+    list.
   EOT
 
   validation {
@@ -282,7 +285,8 @@ variable "durable_functions" {
     Durable functions of yours whose executions acquire leases: a list of ARNs without a version, each of one function, or
     with an asterisk after the beginning of a name. Only these can wait with a callback, and have leases that last as long
     as they run. With any entry, also those whose names begin with this stack's name and _leasing_. The rule for their ends
-    holds 2,048 characters, which is about 20 functions. Empty: none, and nobody here may call them.
+    holds 2,048 characters: of a stack called leasehold, 13 functions with the longest names fit in any Region. Empty: none,
+    and nobody here may call them.
   EOT
 
   validation {

@@ -270,7 +270,7 @@ async fn holder_showing_receipt_keeps_grant<B: Bench>(bench: &B) {
     let held = row.holding().expect("held");
     assert_eq!((held.notification, &held.lease_id), (None, &lease.lease_id));
     assert_eq!(
-        row.to_item().keys().find(|name| name.contains("told")),
+        row.to_item().keys().find(|name| name.contains("notif")),
         None
     );
     // A proof shows it as well.

@@ -360,7 +360,7 @@ impl<S: Store> Queue<S> {
         let holder = waiter.request.holder.as_str();
         match self.workflows().fail(to, name, cause, limit).await {
             Ok(Delivery::Delivered) => {
-                tracing::info!(%key, holder, outcome = name, "sent away");
+                tracing::info!(%key, holder, outcome = name, "stopped waiting");
             }
             Ok(Delivery::Refused) => {
                 tracing::info!(%key, holder, "nobody waits here any more");

@@ -614,7 +614,7 @@ impl<S: Store> Queue<S> {
                 {
                     let (holder, token) = (row.granted_to.as_str(), row.fencing_token.get());
                     let key = &at.key;
-                    tracing::info!(%key, holder, fencing_token = token, "taken back: it was never told");
+                    tracing::info!(%key, holder, fencing_token = token, "taken back: it was never notified");
                     Some(Freed::of_execution(at, free, row))
                 }
                 Applied::Done { .. } | Applied::Refused(_) => None,
@@ -700,7 +700,7 @@ impl<S: Store> Queue<S> {
                         previous_holder = after.map(|previous| previous.holder.as_str()),
                         previous_token = after.map(|previous| previous.fencing_token.get()),
                         previous_ended = after.map(|previous| previous.ended.as_str()),
-                        "told"
+                        "notified"
                     );
                     return Told::Accepted;
                 }

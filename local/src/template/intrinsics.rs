@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
+use super::parameters;
 use crate::arn::{self, ACCOUNT, REGION};
 
 /// The usual stack's name, the same as in samconfig.toml.
@@ -35,30 +36,7 @@ impl<'a> Resolver<'a> {
         stack: &'a str,
         given: &BTreeMap<String, String>,
     ) -> Result<Self, String> {
-        let declared = &template["Parameters"];
-        if let Some(unknown) = given.keys().find(|name| declared.get(name).is_none()) {
-            return Err(format!("there is no parameter {unknown}"));
-        }
-        let mut parameters = BTreeMap::new();
-        for (name, declaration) in declared.as_object().into_iter().flatten() {
-            let value = given.get(name).map(|text| Value::from(text.as_str()));
-            let value = match (value, declaration["Type"].as_str()) {
-                (Some(Value::String(text)), Some("Number")) => serde_json::from_str(&text)
-                    .map_err(|_| {
-                        format!("the parameter {name} is a number, and {text:?} is none")
-                    })?,
-                (value, kind) => {
-                    let value = value.unwrap_or_else(|| declaration["Default"].clone());
-                    match (value, kind) {
-                        (Value::String(text), Some("CommaDelimitedList")) => {
-                            text.split(',').map(str::trim).collect()
-                        }
-                        (value, _) => value,
-                    }
-                }
-            };
-            parameters.insert(name.as_str(), value);
-        }
+        let parameters = parameters::values(&template["Parameters"], given)?;
         Ok(Self {
             template,
             stack,

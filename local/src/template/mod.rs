@@ -5,6 +5,7 @@
 //! error.
 
 mod intrinsics;
+mod parameters;
 mod pattern;
 mod policy;
 mod properties;
@@ -481,6 +482,46 @@ mod tests {
         expected["STEP"] = json!("arn:step");
         let given = [("Margin", "5"), ("Step", "arn:step")];
         assert_eq!(variables(&given), (expected, 1));
+    }
+
+    #[test]
+    fn documented_numbers_fit_and_more_is_refused() {
+        // The ARNs of the longest Region are 11 characters longer than those of this one.
+        let machine = |nth: usize| {
+            let name = format!("{nth:a>91}");
+            format!("arn:aws:states:us-east-1:123456789012:stateMachine:{name}")
+        };
+        let durable = |nth: usize| {
+            let name = format!("{nth:a>75}");
+            format!("arn:aws:lambda:us-east-1:123456789012:function:{name}")
+        };
+        let pair = |nth: usize| format!("{nth:k>21}={}", machine(nth));
+        let with = |parameter: &str, count: usize, of: &dyn Fn(usize) -> String| {
+            let list = (0..count).map(of).collect::<Vec<_>>().join(",");
+            let samples = (
+                "StepFunctionArn",
+                "arn:aws:lambda:us-east-1:123456789012:function:f",
+            );
+            let read = read(&own(), &[(parameter, &list), samples]);
+            read.err()
+        };
+        assert_eq!(with("LeasingStateMachine", 7, &machine), None);
+        assert_eq!(with("StartedStateMachine", 7, &machine), None);
+        assert_eq!(with("DurableFunction", 13, &durable), None);
+        assert_eq!(with("StartKeys", 18, &pair), None);
+        for (parameter, count, of, why) in [
+            (
+                "LeasingStateMachine",
+                9,
+                &machine as &dyn Fn(usize) -> String,
+                "2048",
+            ),
+            ("DurableFunction", 16, &durable, "2048"),
+            ("StartKeys", 30, &pair, "Lambda takes 4096"),
+        ] {
+            let error = with(parameter, count, of).unwrap();
+            assert!(error.contains(why), "{error}");
+        }
     }
 
     #[test]

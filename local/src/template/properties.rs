@@ -49,13 +49,26 @@ fn only(properties: &Value, known: &[&str]) -> Result<(), String> {
     }
 }
 
+/// The most bytes in the names and values of a function's environment variables.
+const ENVIRONMENT_LIMIT: usize = 4096;
+
 pub(super) fn function(id: &str, properties: &Value) -> Result<FunctionResource, String> {
     let role = properties["Role"].as_str();
     let log_group = properties["LoggingConfig"]["LogGroup"].as_str();
+    let environment = texts(&properties["Environment"]["Variables"])?;
+    let variables = environment.iter();
+    let size: usize = variables
+        .map(|(name, value)| name.len() + value.len())
+        .sum();
+    if size > ENVIRONMENT_LIMIT {
+        return Err(format!(
+            "its environment variables have {size} bytes, and Lambda takes {ENVIRONMENT_LIMIT}"
+        ));
+    }
     Ok(FunctionResource {
         logical_id: id.to_owned(),
         verb: name_at(properties, "/Code/S3Key")?,
-        environment: texts(&properties["Environment"]["Variables"])?,
+        environment,
         timeout: seconds(&properties["Timeout"], 3)?,
         here: None,
         memory_mb: number(&properties["MemorySize"], 128)?,
