@@ -53,6 +53,7 @@ pub(crate) fn facts(view: &KeyView, ended: &EndedExecutions, now: Timestamp) -> 
         );
         facts.extend(disagreement(view));
     }
+    facts.extend(lease_text::looks_like_another(&view.key).map(|why| ("mind", why.to_owned())));
     let own = view.waits_for_itself();
     facts.extend(own.map(|own| (WAITS_FOR_ITSELF, own.to_string())));
     facts
@@ -76,7 +77,7 @@ pub(crate) fn row(view: &KeyView) -> Vec<String> {
     let held = view.first().and_then(|first| first.lease.held.as_ref());
     let limit = view.limit().map(|limit| limit.permits.to_string());
     vec![
-        view.key.label().into_owned(),
+        lease_text::key(&view.key),
         state(view),
         if view.is_frozen() { "yes" } else { "" }.to_owned(),
         limit.unwrap_or_default(),
@@ -324,6 +325,47 @@ mod tests {
 
     fn shown(view: &KeyView) -> String {
         whole(view, &EndedExecutions::default(), NOW)
+    }
+
+    #[test]
+    fn key_that_looks_like_another_is_marked() {
+        for (name, shown_as, why) in [
+            (
+                " orders/42",
+                "\" orders/42\"",
+                Some("begins or ends with a space"),
+            ),
+            (
+                "orders/42\u{a0}",
+                "\"orders/42\u{a0}\"",
+                Some("begins or ends with a space"),
+            ),
+            (
+                "orders/\u{200b}42",
+                "orders/\u{200b}42",
+                Some("invisible characters"),
+            ),
+            (
+                "cafe\u{301}",
+                "cafe\u{301}",
+                Some("a letter and its accent"),
+            ),
+            ("caf\u{e9}", "caf\u{e9}", None),
+            ("orders / 42", "orders / 42", None),
+        ] {
+            let key = Key::new(name).unwrap();
+            assert_eq!(lease_text::key(&key), shown_as);
+            let marked = lease_text::looks_like_another(&key);
+            assert_eq!(marked.is_some(), why.is_some(), "{name:?}");
+            assert!(
+                marked.unwrap_or_default().contains(why.unwrap_or_default()),
+                "{name:?}"
+            );
+        }
+        let answer = json!({"outcome": "found", "state": "free", "lease": free(0), "frozen": false, "waiting": 0});
+        let seen = serde_json::from_value::<Inspected>(answer).unwrap();
+        let view = KeyView::of(Key::new("orders/42 ").unwrap(), seen, NOW);
+        assert!(shown(&view).contains("mind "), "{}", shown(&view));
     }
 
     fn at(seconds: u64) -> Timestamp {

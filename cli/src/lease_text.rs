@@ -1,6 +1,7 @@
 //! A lease as text for people: a function of what was seen of it, of what Step Functions says of its execution, and of the time.
 
-use leasehold::{HeldLease, HeldUntil, HeldView, LeaseView, Timestamp, ViewUntil};
+use leasehold::{HeldLease, HeldUntil, HeldView, Key, LeaseView, Timestamp, ViewUntil};
+use leasehold_asl::plain;
 
 use crate::columns::Columns;
 use crate::durations::render;
@@ -134,8 +135,35 @@ pub(crate) fn table<'a>(leases: impl Iterator<Item = &'a LeaseView>, now: Timest
 /// A key and its permit.
 pub(crate) fn name(lease: &LeaseView) -> String {
     match lease.permit {
-        0 => lease.key.label().into_owned(),
-        permit => format!("{} #{permit}", lease.key.label()),
+        0 => key(&lease.key),
+        permit => format!("{} #{permit}", key(&lease.key)),
+    }
+}
+
+/// A key, in quotes if they show more of it. What is invisible within is printed as a number, as everywhere.
+pub(crate) fn key(key: &Key) -> String {
+    let label = key.label();
+    if label.trim() == label {
+        label.into_owned()
+    } else {
+        format!("\"{label}\"")
+    }
+}
+
+/// Why a key is easily taken for another one, which has a row of its own.
+pub(crate) fn looks_like_another(key: &Key) -> Option<&'static str> {
+    let label = key.label();
+    let has_mark = |c: char| matches!(c, '\u{300}'..='\u{36f}');
+    if label.trim() != label {
+        Some("it begins or ends with a space: without it, it is another key")
+    } else if plain(&label) != label {
+        Some("it has invisible characters: without them, it is another key")
+    } else if label.contains(has_mark) {
+        Some(
+            "a letter of it is written as two characters, a letter and its accent: written as one, it is another key",
+        )
+    } else {
+        None
     }
 }
 

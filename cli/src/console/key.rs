@@ -12,6 +12,7 @@ use super::look::Seen;
 use super::page::{Renewal, Site, age, holder, key_link, live, page, query, time};
 use super::timeline::timeline;
 use crate::key_text::{self, Fact};
+use crate::lease_text;
 use crate::operate::check_stoppable;
 
 /// The page of a key.
@@ -20,8 +21,9 @@ pub(super) fn key(site: &Site, seen: &Seen, now: Timestamp) -> Markup {
     let waiters = view.waiters.as_deref().unwrap_or_default();
     let failed = view.failed_starts.as_deref().unwrap_or_default();
     let content = html! {
-        h1 { (plain(&view.key.label())) }
+        h1 { (plain(&lease_text::key(&view.key))) }
         p { (badges(view)) }
+        @if let Some(why) = lease_text::looks_like_another(&view.key) { p .mind { "Mind the name: " (why) "." } }
         (why(site, seen, now))
         (actions(site, view))
         (timeline(view, &seen.ended, now))

@@ -13,7 +13,7 @@ use maud::{DOCTYPE, Markup, html};
 use crate::columns;
 use crate::durations::render;
 use crate::exit::Failure;
-use crate::lease_text::when;
+use crate::lease_text::{self, when};
 
 /// Nothing but what this service serves. A form of it goes nowhere else, and no page shows it in a frame.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src data:; \
@@ -158,7 +158,7 @@ pub(super) fn age(at: Timestamp, now: Timestamp) -> Markup {
 
 /// The page of a key.
 pub(super) fn key_link(key: &Key) -> Markup {
-    html! { a href={ "key?" (query(&[("name", key.as_str())])) } { (plain(&key.label())) } }
+    html! { a href={ "key?" (query(&[("name", key.as_str())])) } { (plain(&lease_text::key(key))) } }
 }
 
 /// Names and values as the query of an address.
