@@ -58,10 +58,10 @@ $(PYTEST_ENV)/leasehold-requirements: $(PYTEST_LOCK)
 	$(PYTEST_ENV)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
 	cp $< $@
 
-# The system's, for the tests of the console.
+# The system's, for the tests of the console. Where it is not to be had by that name, the tests leave their program out, aloud.
 browser: ## install Chromium and its driver by apt-get, if they are missing
 	@command -v chromedriver > /dev/null || { $(AS_ROOT) apt-get update -qq && $(AS_ROOT) apt-get install -y -qq chromium chromium-driver > /dev/null; } \
-	  || { echo "Chromium is missing and cannot be installed here: install the packages chromium and chromium-driver" >&2; exit 1; }
+	  || echo "NO BROWSER: the tests of the console will not run; install Chromium or Chrome, and put its chromedriver on the PATH" >&2
 AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo -n)
 
 # Its tools take minutes to build, once. That each page is in the contents and each link leads somewhere, tests show in any case.

@@ -1,5 +1,6 @@
 """Runs the test programs that cargo has built: one alone, then in two lanes those that mostly wait beside those that compute. Ends with one
-line of counts, and with status 1 if a test failed. What failed is printed before that line; everything is in target/tests/.
+line of counts, and with status 1 if a test failed, or if a test of the tree was not run. What failed is printed before that line; everything
+is in target/tests/. Without a browser the program that needs one is left out, which the last line says.
 
     cargo test --workspace --no-run --message-format=json-render-diagnostics | python3 tools/tests.py [COMMAND...]
 
@@ -23,17 +24,21 @@ LOGS = Path("target/tests")
 ALONE = ["machines"]
 # Those that wait most of their time: for executions, deadlines, processes. The longest first.
 WAITING = ["soak", "wiring", "commands", "console", "pages", "demo", "up", "deaths", "race", "roles", "local", "doctor"]
+# Those that need a browser and its driver.
+BROWSING = ["console"]
 # How many programs of a lane run at once, and how many tests of each. More, and time limits of seconds are not kept.
 LANES = {"alone": (1, os.cpu_count()), "waiting": (1, 2 * os.cpu_count()), "computing": (1, os.cpu_count())}
 # More than any takes on a busy machine. What hangs is ended, and has failed.
 LIMIT = 1200
 RESULT = re.compile(r"^test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored", re.MULTILINE)
+RAN = re.compile(r"^test (?:\S+::)?(\w+)(?: - should panic)? \.\.\. ", re.MULTILINE)
+WRITTEN = re.compile(r"^\s*#\[(?:tokio::)?test\b[^\n]*\]\n(?:\s*(?:#\[|//)[^\n]*\n)*\s*(?:pub )?(?:async )?fn (\w+)", re.MULTILINE)
 TIMED = re.compile(r"^test (.*) \.\.\. ok <([0-9.]+)s>$", re.MULTILINE)
 
 
 class Job:
     def __init__(self, name, command, directory):
-        self.name, self.command, self.directory = name, command, directory
+        self.name, self.command, self.directory, self.output = name, command, directory, ""
         self.log = LOGS / f"{name}.log"
         self.counts = [0, 0, 0]
 
@@ -86,6 +91,21 @@ def built(lines):
     return jobs, complete
 
 
+def not_run(jobs, left_out):
+    """The tests that stand in the sources of the packages that were built, and that no program has named."""
+    packages = {job.directory for job in jobs if job.directory != "."}
+    ran = {name for job in jobs for name in RAN.findall(job.output)}
+    missing = []
+    for package in sorted(packages):
+        for source in package.rglob("*.rs"):
+            own = next(above for above in source.parents if (above / "Cargo.toml").exists())
+            is_left_out = any(f"tests/{name}/" in source.as_posix() for name in left_out)
+            if own == package and not is_left_out and "target" not in source.parts:
+                names = WRITTEN.findall(source.read_text(encoding="utf-8"))
+                missing += [f"{source.relative_to(package.parent)}: {name}" for name in names if name not in ran]
+    return missing
+
+
 def lane(jobs, at_once, threads):
     """Threads that run these jobs, from first to last."""
     left, lock = list(jobs), threading.Lock()
@@ -105,6 +125,8 @@ def main():
     jobs, complete = built(sys.stdin)
     if not complete or not jobs:
         sys.exit("tests: not everything was built")
+    left_out = [] if shutil.which("chromedriver") else BROWSING
+    jobs = [job for job in jobs if job.name not in left_out]
     shutil.rmtree(LOGS, ignore_errors=True)
     LOGS.mkdir(parents=True)
     jobs += [Job(command.rpartition("-")[2], command.split(), ".") for command in sys.argv[1:]]
@@ -124,11 +146,16 @@ def main():
             # From the first failure on: before it are the names of the tests.
             _, mark, failures = job.output.partition("\nfailures:\n")
             print(f"== {job.name}, {job.log}:", failures if mark else job.output[-20_000:], sep="\n")
+    missing = not_run(jobs, left_out)
+    if missing:
+        print(f"== {len(missing)} tests were not run:", *missing, sep="\n  ")
     passed, failed, skipped = (sum(job.counts[place] for job in jobs) for place in range(3))
     counts = f"test: {passed} passed, {failed} failed, {skipped} skipped"
+    if left_out:
+        counts += f"; NOT RUN, because there is no chromedriver: {', '.join(left_out)}"
     (LOGS / "counts").write_text(f"{counts}\n", encoding="utf-8")
     print(counts, flush=True)
-    sys.exit(1 if failed else 0)
+    sys.exit(1 if failed or missing else 0)
 
 
 if __name__ == "__main__":

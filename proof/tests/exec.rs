@@ -92,6 +92,30 @@ fn command_ends_with_killed_stack() {
 fn python_package_runs_in_clone() {
     let script = "from leasehold_local import Stack\n\
                   with Stack(['--no-engine', '--no-sweep']) as stack: print(stack.environment['LEASE_TABLE'])";
+    assert_eq!(python(script), "LeaseTable\n");
+}
+
+/// One is done at its second delivery, one never, and one in a batch whose function fails.
+#[test]
+fn messages_come_again_until_they_are_done() {
+    let script = r#"
+import json
+from leasehold_local.sqs import deliver
+def function(event):
+    seen = [(json.loads(one["body"]), int(one["attributes"]["ApproximateReceiveCount"])) for one in event["Records"]]
+    print(seen)
+    if ("c", 1) in seen: raise ValueError
+    failed = [one["messageId"] for one, (body, count) in zip(event["Records"], seen) if body == "b" or (body == "a" and count == 1)]
+    return {"batchItemFailures": [{"itemIdentifier": name} for name in failed]}
+print(deliver(function, ["a", "b", "c"], receives=3, batch_size=2))
+"#;
+    assert_eq!(
+        python(script),
+        "[('a', 1), ('b', 1)]\n[('c', 1), ('a', 2)]\n[('b', 2), ('c', 2)]\n[('a', 3), ('b', 3)]\n['b']\n"
+    );
+}
+
+fn python(script: &str) -> String {
     let output = Command::new("python3")
         .args(["-c", script])
         .env("PYTHONPATH", leasehold_proof::root().join("local/python"))
@@ -99,7 +123,8 @@ fn python_package_runs_in_clone() {
         .output()
         .unwrap();
     let (answer, told) = texts(&output);
-    assert_eq!(answer, "LeaseTable\n", "{told}");
+    assert!(output.status.success(), "{told}");
+    answer
 }
 
 #[test]
