@@ -39,6 +39,9 @@ const RUNTIME: &str = "provided.al2023";
 /// Settings that need not be the same everywhere: the table is checked on its own, and only acquire judges holders.
 const MAY_DIFFER: [&str; 2] = ["LEASE_TABLE", "LEASE_EXECUTIONS"];
 
+/// The functions that start nothing, and have no list of what may be started.
+const START_NOTHING: [&str; 2] = ["extend", "inspect"];
+
 /// The other resources that every stack has.
 const OTHERS: [&str; 33] = [
     "AcquireLogs",
@@ -405,7 +408,9 @@ fn of_settings(environments: &BTreeMap<&str, Variables>) -> Outcome {
         .filter(|name| name.starts_with("LEASE_") && !MAY_DIFFER.contains(&name.as_str()))
         .collect();
     for name in names {
-        let values = environments.iter().map(|(verb, all)| {
+        let reads = |verb: &&str| name != "LEASE_STARTS" || !START_NOTHING.contains(verb);
+        let readers = environments.iter().filter(|(verb, _)| reads(verb));
+        let values = readers.map(|(verb, all)| {
             let value = all.get(name).cloned();
             (*verb, value.unwrap_or_else(|| "not set".to_owned()))
         });
