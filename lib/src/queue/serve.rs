@@ -375,8 +375,6 @@ impl<S: Store> Queue<S> {
         let Some(waiter) = self.waiter(&at.key, &row.request).await? else {
             return Ok(false);
         };
-        // It has its key, so that no queue of a key shows it.
-        self.report_wait_of(&waiter);
         // One that does not wait may have been granted the key by now, by a call that is about to ask the pool.
         let asked_by = waiter.since().plus(CALLS_WITHIN);
         let is_over = waiter.deadline().max(asked_by) <= self.now();

@@ -495,11 +495,13 @@ impl<S: Store> Queue<S> {
         let looks = looks.map(|(holder, leases)| self.look(holder, leases, running.get(holder)));
         all.extend(some_at_a_time(AT_ONCE, looks.collect()).await);
         // All waiters of one key together, because their queue is one row.
+        let mut waiting: Vec<_> = waiting.iter().collect();
+        waiting.retain(|(key, waiting)| !only_waits_in_pool(key, waiting, &pools, self.now()));
         let width = AT_ONCE / waiting.len().clamp(1, AT_ONCE);
         let looks = waiting.iter();
         let looks = looks.map(|(key, waiting)| self.look_after(key, (waiting, since), width));
         let looked = some_at_a_time(AT_ONCE, looks.collect()).await;
-        for (key, (seen, later)) in waiting.keys().zip(looked) {
+        for ((key, _), (seen, later)) in waiting.into_iter().zip(looked) {
             all.push(seen);
             if let Some(later) = later {
                 agenda.note(key, later);
@@ -571,6 +573,12 @@ impl<S: Store> Queue<S> {
             return Ok(Seen::LEFT);
         }
         rows.sort_by_key(|(_, row)| row.holding().map(|held| held.acquired_at));
+        // It has its key, so that no queue of a key shows it.
+        if let Some((at, row)) = rows.first()
+            && let Ok(Some(waiter)) = self.waiter(&at.key, &row.request).await
+        {
+            self.report_wait_of(&waiter);
+        }
         for (at, row) in &rows {
             if row.is_of_a_redrive() {
                 // It runs: it enters at once, or is stopped.
@@ -813,6 +821,19 @@ impl<S: Store> Queue<S> {
             ..Seen::default()
         }))
     }
+}
+
+/// Whether all that waits for this key is one that has it and waits in its pool, by the row that this sweep has read, and its time is not over: the
+/// walk of the pool sees to it.
+fn only_waits_in_pool(key: &Key, waiting: &[DueWaiter], pools: &Pools, now: Timestamp) -> bool {
+    let [(request, Some(due))] = waiting else {
+        return false;
+    };
+    let mut rows = pools.values().flatten();
+    *due > now
+        && rows.any(|(at, row)| {
+            at.permit == 0 && at.key == *key && row.request == *request && row.head().is_none()
+        })
 }
 
 /// A failure with one key is counted and logged, and does not stop the other keys.
