@@ -46,8 +46,8 @@ export class LeaseError extends Error {
   static readonly contractName: string = "Lease.Error";
 }
 /**
- * Another holder holds the key. `details` has holder, expires_at, retry_at, wait_seconds and more. Or nobody does, and it stays
- * closed after its last grant: then `details` has opens_at in place of expires_at.
+ * Another holder holds the key. `details` has holder, expires_at, retry_at, wait_seconds and more. Or nobody does, and it is in a
+ * cooldown after its last grant: then `details` has opens_at in place of expires_at.
  */
 export class LeaseHeld extends LeaseError { static override readonly contractName = "Lease.Held"; }
 /** This request already had its lease, and that lease has ended: a late duplicate. Stop. */
