@@ -20,7 +20,7 @@ use crate::weave::Weave;
 const CODES: &str = "\
 Exit codes:
   0    done
-  1    the answer is no: nothing found, nobody holds the key, you declined, or a check found something
+  1    the result is no: nothing found, nobody holds the key, you declined, or a check found something
   2    wrong arguments
   3    AWS cannot be reached, refuses, or is not set up: no credentials, no Region, no table, no permission
   75   somebody else holds the key, it is frozen, its queue is full, or the table throttles: try again later
@@ -60,7 +60,7 @@ pub(crate) enum Verb {
     Extend(ExtendArgs),
     /// Release a lease by its handle
     Release(ReleaseArgs),
-    /// End a lease without its handle, whoever holds it
+    /// End a lease without its handle, whichever holder has it
     ForceRelease(ForceRelease),
     /// Start an execution as soon as it can have a key: now, or from the queue
     Start(Start),

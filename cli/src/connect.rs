@@ -19,7 +19,7 @@ use leasehold::{
 use crate::exit::{Code, Failure, in_full};
 use crate::{clock_warning, environment};
 
-/// Time limit for finding credentials. It is long because a credential process may ask a person.
+/// Timeout for finding credentials. It is long because a credential process may ask a person.
 const FINDING: Duration = Duration::from_secs(60);
 
 /// The options that locate the table.
@@ -103,7 +103,7 @@ impl TableArgs {
     fn environment(&self) -> Result<Environment, Failure> {
         let lookup = |name: &str| match (name, &self.table) {
             ("LEASE_TABLE", Some(table)) => Some(table.clone()),
-            // Whoever has the right to start it may start it, unless there is a list.
+            // Everybody who has the right to start it may start it, unless there is a list.
             ("LEASE_STARTS", _) => environment::text(name).or_else(|| Some("*".to_owned())),
             _ => environment::text(name),
         };

@@ -40,7 +40,7 @@ pub(crate) fn ttl(text: &str) -> Result<Ttl, String> {
     Ttl::new(parse(text)?).map_err(|error| error.to_string())
 }
 
-/// How long a key stays closed.
+/// The length of a cooldown.
 pub(crate) fn at_least(text: &str) -> Result<AtLeast, String> {
     AtLeast::new(parse(text)?).map_err(|error| error.to_string())
 }

@@ -21,7 +21,7 @@ pub(crate) struct EndedExecutions {
 }
 
 impl EndedExecutions {
-    /// Asks about the executions that have these leases. Whoever may not ask sees what the table shows.
+    /// Asks about the executions that have these leases. A caller that may not ask sees what the table shows.
     pub(crate) async fn ask<'a>(
         &mut self,
         table_client: &TableClient,

@@ -102,7 +102,7 @@ Examples:
   leasehold release --handle handle.json
 
 Release is idempotent, and never frees somebody else's lease. --json prints the response of the function release.
-Whoever waits first in the queue is served at once: by the stack's function sweep if LEASEHOLD_SWEEP names it, otherwise with
+The first waiter in the queue is served at once: by the stack's function sweep if LEASEHOLD_SWEEP names it, otherwise with
 your rights in Step Functions. If neither can be, the next sweep of the stack serves it, within a minute.
 
 Exit codes: 0 released, now or before, or kept because the lease was re-entered, 79 the lease expired and was taken over, or an operator ended it.")]
@@ -144,7 +144,7 @@ impl ReleaseArgs {
             print(&words)?;
         }
         if code == Code::DONE && next::serve(&table_client, key).await {
-            print_error("whoever waited first has it now");
+            print_error("the first waiter has it now");
         }
         Ok(code)
     }

@@ -38,7 +38,7 @@ pub(crate) fn while_it_runs(held: &HeldView, now: Timestamp) -> String {
         } else {
             "the next sweep asks Step Functions again".to_owned()
         };
-        return format!("until {again}: its execution is over or unknown");
+        return format!("until {again}: its execution has ended or is unknown");
     }
     let kept = if keep.as_duration().is_zero() {
         ""
@@ -247,7 +247,7 @@ mod tests {
             ),
             (
                 json!({"keep_seconds": 0, "look_again_at": at(660)}),
-                "until Step Functions is asked again in 10 min: its execution is over or unknown",
+                "until Step Functions is asked again in 10 min: its execution has ended or is unknown",
                 "though its execution ended 1 min ago (FAILED), and a task of it may still be at work: the next check is due in 10 min",
             ),
         ] {

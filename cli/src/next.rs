@@ -1,4 +1,4 @@
-//! Whoever waits first for a key that a command has freed is served at once, if the stack or the caller's rights allow it.
+//! The first waiter for a key that a command has freed is served at once, if the stack or the caller's rights allow it.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::step_functions::Everybody;
 /// The variable that names the stack's function sweep.
 const SWEEP: &str = "LEASEHOLD_SWEEP";
 
-/// Has whoever waits first for `key` served: by the stack's function sweep if it is named, which has every right that it takes, and
+/// Has the first waiter for `key` served: by the stack's function sweep if it is named, which has every right that it takes, and
 /// otherwise with the rights of the caller. False if nobody is known to have been served: then sweep's next run does it.
 pub(crate) async fn serve(table_client: &TableClient, key: &Key) -> bool {
     let view = table_client.leases.key_view(key, KeyDetails::default());

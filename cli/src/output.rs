@@ -10,12 +10,12 @@ use serde::Serialize;
 
 use crate::exit::{Code, Failure};
 
-/// Prints one line of the answer.
+/// Prints one line of the output.
 pub(crate) fn print(line: &str) -> Result<(), Failure> {
     write(&format!("{}\n", plain(line)))
 }
 
-/// Prints several lines of the answer, whose parts are already plain.
+/// Prints several lines of the output, whose parts are already plain.
 pub(crate) fn print_lines(lines: &str) -> Result<(), Failure> {
     write(&format!("{}\n", plain_lines(lines)))
 }
@@ -28,7 +28,7 @@ pub(crate) fn write(text: &str) -> Result<(), Failure> {
         ErrorKind::BrokenPipe => Failure::new(Code::BROKEN_PIPE, error),
         _ => Failure::new(
             Code::FAILURE,
-            format!("the answer could not be written: {error}"),
+            format!("the output could not be written: {error}"),
         ),
     })
 }
@@ -61,7 +61,7 @@ pub(crate) fn json_in_lines(answer: &impl Serialize) -> Result<String, Failure> 
 fn unwritten(error: impl Display) -> Failure {
     Failure::new(
         Code::FAILURE,
-        format!("the answer could not be written: {error}"),
+        format!("the output could not be written: {error}"),
     )
 }
 

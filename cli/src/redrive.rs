@@ -26,8 +26,8 @@ Examples:
 A redriven execution resumes at the state that failed, past its Acquire, and somebody else may have its key by then. This
 command finds the leases that last while the execution runs, in the table and in its history, takes those back that it has
 lost, and redrives it. If somebody else holds one of the keys, nothing is changed. It is for what `leasehold start` or the
-function start began, which has no Acquire, and for machines that do not prove their lease themselves: one that does
-(docs/guides/weave.md) acquires anew, and can be redriven as it is. Redriven in any other way, what was started through a key
+function start began, which has no Acquire, and for machines that do not verify their lease themselves: one that does
+(docs/guides/weave.md) acquires anew, and can be redriven as it is. Redriven in any other way, what was started under a lease
 is stopped by the stack if its key has passed on (the parameter RedrivenStarts).
 
 A lease that was taken back has a new handle, which the execution does not know: its own Release finds it lost, and the key
@@ -155,7 +155,7 @@ async fn give_back(queue: &Queue<DynamoDb>, taken: &[Granted]) {
     for Granted { lease, .. } in new {
         if let Err(error) = queue.release(lease).await {
             let key = &lease.key;
-            print_error(&format!("{key} could not be given back: {error}"));
+            print_error(&format!("{key} could not be released: {error}"));
         }
     }
 }

@@ -26,17 +26,17 @@ Examples:
   leasehold start orders/42 arn:aws:states:eu-west-1:123456789012:stateMachine:orders --input-file - <order.json
 
 The execution has the key while it runs. If nobody has the key, this command starts the execution, with the rights of the person
-who runs it. Otherwise the start waits in the queue, and the stack starts it when it is its turn: the machine has to be in the
+who runs it. Otherwise the start waits in the queue, and the stack starts it when it is granted the key: the machine has to be in the
 stack's StartedStateMachine. The command does not wait for that.
 
 The same name again, with the same input, starts nothing twice and says what became of the start. A start that failed stays in
 `leasehold ls --failed` until it is repeated or dismissed. If LEASE_STARTS is set, only what it lists is started.
 --json prints the response of the function start.
 
-With --if-held latest or replace, tasks that wait with a task token are told by the next sweep that they were sent away.
+With --if-held latest or replace, the next sweep notifies tasks that wait with a task token that they were superseded.
 
 Exit codes: 0 started, waits in the queue, skipped, or superseded; 1 the start has failed; 75 somebody else holds the key (with
---if-held fail, or replace and a holder that was not started through the key), it is frozen, or its queue is full.")]
+--if-held fail, or replace and a holder that was not started under the key), it is frozen, or its queue is full.")]
 pub(crate) struct Start {
     /// The key that the execution has while it runs
     #[arg(value_parser = |text: &str| Key::new(text))]
@@ -68,13 +68,13 @@ pub(crate) struct Start {
     /// How many may have a permit of the pool at once
     #[arg(long, value_name = "N", requires = "pool", value_parser = permits)]
     pool_permits: Option<Permits>,
-    /// How long the key stays closed after the execution got it, also if it ends before [default: 0]
+    /// Cooldown: for how long after the grant the key is not granted again, even if the execution ends before [default: 0]
     #[arg(long, value_name = "LENGTH", value_parser = durations::at_least)]
     at_least: Option<AtLeast>,
     /// How long to wait in the queue [default: 1d]
     #[arg(long, value_name = "LENGTH", value_parser = wait)]
     wait: Option<WaitTime>,
-    /// How long the execution keeps the key after a failure, stop or time-out, for a redrive [default: 0]
+    /// How long the execution keeps the key after a failure, stop or timeout, for a redrive [default: 0]
     #[arg(long, value_name = "LENGTH", value_parser = keep)]
     keep: Option<KeepTime>,
     /// Add key and fencing token to the input, as `leasehold`; with `handle` also the lease, to release it early
@@ -98,9 +98,9 @@ enum IfHeldWord {
     Fail,
     /// Start nothing, and exit with 0
     Skip,
-    /// Wait in the queue, and only the newest does: those who wait already are sent away
+    /// Wait in the queue, and only the newest does: it supersedes everybody who waits already
     Latest,
-    /// As latest, and stop the execution that was started through the key
+    /// As latest, and stop the execution that was started under the key
     Replace,
 }
 
@@ -245,7 +245,7 @@ nothing. The request is deleted 15 days later. Until then a call of the same nam
 copy of the call undoes this, and one that had failed can still be repeated: `leasehold repeat-start`. For other work take another
 name.
 
-Exit codes: 0 dismissed; 1 there is no such start, or it has its turn already.")]
+Exit codes: 0 dismissed; 1 there is no such start, or it was granted the key already.")]
 pub(crate) struct DismissStart {
     /// The key
     #[arg(value_parser = |text: &str| Key::new(text))]
@@ -281,7 +281,7 @@ pub(crate) async fn dismiss(
     key: &Key,
     execution: &Holder,
 ) -> Result<String, Failure> {
-    // With the rights of the caller the task that waits for it is answered, and whoever waits in its pool is served.
+    // With the rights of the caller the task that waits for it is answered, and the first waiter of its pool is served.
     let queue = match Everybody::of(table_client) {
         Some(everybody) => {
             let queue = table_client.leases.clone();
@@ -292,7 +292,7 @@ pub(crate) async fn dismiss(
     };
     if !queue.dismiss_start(key, execution).await? {
         let what = format!("no start of {execution} through {key} has failed or waits");
-        let advice = "one that has its turn is ended by `leasehold force-release --stop`";
+        let advice = "one that was granted the key is ended by `leasehold force-release --stop`";
         return Err(Failure::new(Code::FAILURE, what).advice(advice));
     }
     next::serve(table_client, key).await;
@@ -310,7 +310,7 @@ pub(crate) fn queue_of(
     Ok(queue.with_starts(table_client.starts.clone()))
 }
 
-/// Begins a start that has its turn and may not have begun. Whether it has begun.
+/// Begins a start that was granted the key and may not have begun. Whether it has begun.
 pub(crate) async fn begin(
     table_client: &TableClient,
     key: &Key,
@@ -343,7 +343,7 @@ pub(crate) fn started_words(started: &Started) -> (String, Option<&HeldLease>) {
             execution_arn,
             held,
         } => (
-            format!("in the queue: {execution_arn} begins when it is its turn"),
+            format!("in the queue: {execution_arn} begins when it is granted the key"),
             // Its own lease is nobody else's.
             held.as_deref().filter(|held| held.holder != *execution_arn),
         ),

@@ -116,7 +116,7 @@ impl Workflows for OneStart {
     }
 }
 
-/// Step Functions for everybody who waits, with the rights of the person. Whoever may not be told or started by this person keeps what
+/// Step Functions for everybody who waits, with the rights of the person. A waiter that this person may not notify or start keeps what
 /// it was granted: a refusal is no answer here, and sweep, which has the rights, calls again.
 #[derive(Debug)]
 pub(crate) struct Everybody(StepFunctions);
@@ -134,7 +134,7 @@ impl Everybody {
     }
 }
 
-/// The answer of a call that may have been refused for want of a right.
+/// The response of a call that may have been refused for want of a right.
 fn or_left_to_the_stack<'a, T: Send + 'a>(call: Call<'a, T>) -> Call<'a, T> {
     Box::pin(async {
         match call.await {

@@ -65,7 +65,7 @@ impl Table {
     }
 }
 
-/// The answer of a check as JSON.
+/// The response of a check as JSON.
 #[derive(Serialize)]
 struct Answer {
     outcome: &'static str,

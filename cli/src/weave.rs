@@ -1,4 +1,4 @@
-//! `leasehold weave`: reads the files, weaves, and writes, shows or compares the guarded machine.
+//! `leasehold weave`: reads the files, weaves, and writes, shows or compares the woven machine.
 
 use std::io::{ErrorKind, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
@@ -14,9 +14,9 @@ use crate::check::Limits;
 
 const EXAMPLES: &str = "\
 Examples:
-  leasehold weave order.weave.yaml              write the guarded machine to where the specification says
+  leasehold weave order.weave.yaml              write the woven machine to where the specification says
   leasehold weave --dry-run order.weave.yaml    show the changes to the machine
-  leasehold weave --check order.weave.yaml      for CI: exit code 1 unless the guarded machine is up to date
+  leasehold weave --check order.weave.yaml      for CI: exit code 1 unless the woven machine is up to date
   leasehold weave --output - order.weave.yaml   print it
 
 A specification:
@@ -38,13 +38,13 @@ pub(crate) struct Weave {
     /// The specification: YAML or JSON
     #[arg(value_name = "SPEC")]
     spec: PathBuf,
-    /// Write the guarded machine to this file instead of the specification's output; - prints it
+    /// Write the woven machine to this file instead of the specification's output; - prints it
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Accept only a machine and an output within this directory [default: the specification's own]
     #[arg(long, value_name = "DIRECTORY")]
     within: Option<PathBuf>,
-    /// Show the difference between the machine and the guarded one, and write nothing
+    /// Show the difference between the machine and the woven one, and write nothing
     #[arg(long)]
     dry_run: bool,
     /// Write nothing; exit code 1 if the output is not up to date
@@ -191,7 +191,7 @@ fn print_whole(name: &str, woven: &str) -> Result<(), Refusal> {
         Some(nth) => Err(Refusal::of(
             name,
             format!(
-                "line {} of the guarded machine could control a terminal or a build's log: write it to a file (--output FILE)",
+                "line {} of the woven machine could control a terminal or a build's log: write it to a file (--output FILE)",
                 nth + 1
             ),
         )),

@@ -92,7 +92,7 @@ def a_held_key_names_its_holder():
     version = error.details["version"]
     taken = OTHER.acquire("python/held", ttl_seconds=60, observed_version=version)
     equal((taken.previous["holder"], taken.previous["ended"]), ("me", "expired"))
-    # Nobody holds it, and it stays closed.
+    # Nobody holds it, and it is in a cooldown.
     ME.acquire("python/closed", ttl_seconds=60, at_least_seconds=600).release()
     [lease] = ME.acquire_all(["python/closed/another"], ttl_seconds=60, at_least_seconds=600)
     lease.release()

@@ -94,7 +94,7 @@ const scenes: Record<string, () => Promise<void>> = {
     await throws("LeaseHeld", other.acquire({ ...request, observedVersion: 0 }));
     const taken = await other.acquire({ ...request, observedVersion: details.version as number });
     assert.deepEqual([taken.previous?.holder, taken.previous?.ended], ["me", "expired"]);
-    // Nobody holds it, and it stays closed.
+    // Nobody holds it, and it is in a cooldown.
     const paced = { ttlSeconds: 60, atLeastSeconds: 600 };
     const leases = [await me.acquire({ ...paced, key: "typescript/closed" })];
     leases.push(...(await me.acquireAll({ ...paced, keys: ["typescript/closed/another"] })));

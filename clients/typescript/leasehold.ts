@@ -1,5 +1,5 @@
 /**
- * Leases of Leasehold from TypeScript: acquire, extend and release by the Lambda functions of the stack, and starts through keys.
+ * Leases of Leasehold from TypeScript: acquire, extend and release by the Lambda functions of the stack, and starts under leases.
  *
  * Install the package `leasehold`, or copy this file. It imports nothing; you pass in the `Lambda` of @aws-sdk/client-lambda, or
  * whatever invokes like it.
@@ -46,8 +46,8 @@ export class LeaseError extends Error {
   static readonly contractName: string = "Lease.Error";
 }
 /**
- * Another holder holds the key. `details` has holder, expires_at, retry_at, wait_seconds and more. Or nobody does, and it stays
- * closed after its last grant: then `details` has opens_at in place of expires_at.
+ * Another holder holds the key. `details` has holder, expires_at, retry_at, wait_seconds and more. Or nobody does, and it is in a
+ * cooldown after its last grant: then `details` has opens_at in place of expires_at.
  */
 export class LeaseHeld extends LeaseError { static override readonly contractName = "Lease.Held"; }
 /** This request already had its lease, and that lease has ended: a late duplicate. Stop. */
@@ -86,7 +86,7 @@ export const ERRORS: ReadonlyMap<string, ErrorClass> = new Map([LeaseHeld, Lease
   LeaseThrottled, LeaseUnavailable].map((kind: ErrorClass) => [kind.contractName, kind]));
 
 /**
- * The parts of a guarded write: UpdateItem then refuses a holder whose token is smaller than the largest that the item has seen.
+ * The parts of a fenced write: UpdateItem then refuses a holder whose token is smaller than the largest that the item has seen.
  * Join `condition` with yours by " AND ", `assignment` by ", ". `values` are for the document client, `typedValues` for
  * the plain one.
  */
@@ -171,7 +171,7 @@ interface Common {
    * ended with LeaseUnavailable.
    */
   requestId?: string | undefined;
-  /** How long the key stays closed after the grant, in seconds, also if the lease is released before. */
+  /** Cooldown: for how long after the grant the key is not granted again, in seconds, even if the lease is released before. */
   atLeastSeconds?: number | undefined;
 }
 export interface Acquire extends Common {
@@ -213,8 +213,8 @@ export interface Start {
    */
   name?: string | undefined;
   /**
-   * What to do while somebody else has the key: "wait" (the default); "latest", which sends away those who wait already;
-   * "replace", which also stops an execution that was started through the key; "fail" with LeaseHeld; or "skip".
+   * What to do while somebody else has the key: "wait" (the default); "latest", which supersedes those who wait already;
+   * "replace", which also stops an execution that was started under the key; "fail" with LeaseHeld; or "skip".
    */
   ifHeld?: "wait" | "latest" | "fail" | "skip" | "replace" | undefined;
   /** How long to wait, in seconds. */
@@ -223,7 +223,7 @@ export interface Start {
   keepSeconds?: number | undefined;
   /** Whether the input also has `leasehold`, with key and fencing token; "handle" adds the lease too, to release it early. */
   passLease?: boolean | "handle" | undefined;
-  /** How long the key stays closed after the execution got it, in seconds, also if that ends before. */
+  /** Cooldown: for how long after the grant the key is not granted again, in seconds, even if the execution ends before. */
   atLeastSeconds?: number | undefined;
   metadata?: Record<string, string> | undefined;
   /**
@@ -283,7 +283,7 @@ export interface DurableLease {
   permits?: number | undefined;
   /** A permit of this pool besides the key. */
   pool?: Pool | undefined;
-  /** How long the key stays closed after the grant, in seconds, also if the lease is released before. */
+  /** Cooldown: for how long after the grant the key is not granted again, in seconds, even if the lease is released before. */
   atLeastSeconds?: number | undefined;
   metadata?: Record<string, string> | undefined;
   /** Whether only the newest waits: then those who wait already get LeaseSuperseded. */
@@ -313,7 +313,7 @@ export class Leasehold {
   /** Acquires the lease of a key. Throws LeaseHeld if another holder holds it, after `waitSeconds` if given. */
   async acquire(request: Acquire): Promise<Lease> {
     const { waitSeconds = 0, context, ...asked } = request;
-    // All attempts are one request, so that a lost answer is found by the next.
+    // All attempts are one request, so that a lost response is found by the next.
     const event = { ...asked, requestId: asked.requestId ?? crypto.randomUUID() };
     const left = context === undefined ? Infinity : context.getRemainingTimeInMillis() - RESERVE;
     const until = this.now() + Math.min(1000 * waitSeconds, left);
@@ -384,7 +384,7 @@ export class Leasehold {
    * all the same, and up to ten minutes longer: one of them may have joined the queue.
    *
    * The caller receives an error of `work` unchanged. LeaseLost after `work` says that the lease was taken away meanwhile, or,
-   * rarely, that the answer of the release was lost and others had the key since. A release that fails is only seen in the history.
+   * rarely, that the response of the release was lost and others had the key since. A release that fails is only seen in the history.
    *
    * Not re-entrant: in `work`, a lease of the same key waits for the one that the execution has. Leases side by side need a child
    * context each, as `context.parallel` gives.
@@ -427,7 +427,7 @@ export class Leasehold {
     const ask = async (): Promise<void> => {
       try {
         // A repeated step has the same callback, so it is the same request and keeps its place in the queue. The callback's id lets
-        // whoever may answer callbacks answer this one: a request id may be logged, so it is only a digest.
+        // everybody who may answer callbacks answer this one: a request id may be logged, so it is only a digest.
         await this.#acquire({ ...request, requestId: await digest(callbackId) });
       } catch (error) {
         // Of a step's error the SDK keeps only the text.

@@ -1,4 +1,4 @@
-# Each order is settled by one execution at a time: a workflow starts Leasehold's with-lease, which starts the guarded machine.
+# Each order is settled by one execution at a time: a workflow starts Leasehold's with-lease, which starts the order's machine.
 #   terraform apply -var code_bucket=name-of-your-bucket
 variable "code_bucket" {
   type        = string
@@ -22,7 +22,7 @@ module "leasehold" {
   started_state_machines = [aws_sfn_state_machine.settle.arn]
 }
 
-# The guarded machine. It contains nothing about leases.
+# The machine that runs under a lease. It contains nothing about leases.
 resource "aws_sfn_state_machine" "settle" {
   name     = "settle-order"
   role_arn = aws_iam_role.settle.arn

@@ -22,7 +22,7 @@ impl Holder {
 /// The state machines and durable functions whose executions may have a lease that lasts as long as they run: ARNs, in which `*`
 /// stands for any characters. The default allows those of any.
 ///
-/// A lease of an execution that nobody may look up would never end. So it is refused at once.
+/// A lease of an execution whose status nobody may check would never end. So it is refused at once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Executions(Option<Vec<String>>);
 
@@ -57,7 +57,7 @@ impl Executions {
                 .to_owned(),
             );
         };
-        self.check_owner(&owned, "which this stack may not look up")
+        self.check_owner(&owned, "whose status this stack may not check")
     }
 
     /// Refuses an execution whose tasks may not be answered.

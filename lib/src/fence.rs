@@ -1,4 +1,4 @@
-//! Guarded writes: the resource's side of a fencing token.
+//! Fenced writes: the resource's side of a fencing token.
 //!
 //! A lease cannot stop a holder that was paused and resumes late. The write can, if it carries one of two conditions.
 //! Either the lease still exists ([`Lease::condition_check`], in a transaction with the lease row), or the item has
@@ -87,7 +87,7 @@ impl Lease {
     ///     .transact_items(TransactWriteItem::builder().condition_check(check).build())
     ///     .transact_items(TransactWriteItem::builder().update(update).build())
     ///     .send()
-    ///     .await?; // TransactionCanceledException: the lease is over, or another wrote; look which
+    ///     .await?; // TransactionCanceledException: the lease has ended, or another wrote; look which
     /// # Ok(())
     /// # }
     /// ```

@@ -121,7 +121,7 @@ impl<S: Store> Leases<S> {
 }
 
 impl Leases<DynamoDb> {
-    /// The keys that an operator has frozen or limited, whoever holds them. No index has them, so this reads the table, a thousand
+    /// The keys that an operator has frozen or limited, whichever holder has them. No index has them, so this reads the table, a thousand
     /// items per request, and makes at most so many requests.
     ///
     /// # Errors

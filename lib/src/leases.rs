@@ -175,7 +175,7 @@ impl<S: Store> Leases<S> {
         self.deadline
     }
 
-    /// The time limit of a request that starts now.
+    /// The timeout of a request that starts now.
     pub(crate) fn limit(&self) -> Duration {
         self.deadline.map_or(Connection::OPERATION, |at| {
             Connection::OPERATION.min(at.since(self.now()))

@@ -382,7 +382,7 @@ pub struct Retry {
     /// The first instant at which a request by the clock can succeed without a release.
     pub retry_at: Timestamp,
     /// The holder's ttl in seconds, rounded up, and one more for each 1000 begun: how long to wait before the next request by
-    /// observation. Of a key that stays closed, the seconds until `retry_at`.
+    /// observation. Of a key in a cooldown, the seconds until `retry_at`.
     pub wait_seconds: u64,
 }
 
@@ -404,7 +404,7 @@ pub enum HeldUntil {
         /// Always "execution".
         lifetime: LifetimeKind,
     },
-    /// Nobody holds it any more, and it stays closed after its last grant.
+    /// Nobody holds it any more, and it is in a cooldown after its last grant.
     Closed {
         /// Until then.
         opens_at: Timestamp,
@@ -442,7 +442,7 @@ impl std::fmt::Display for HeldUntil {
 pub struct HeldLease {
     /// What is leased.
     pub key: Key,
-    /// Who holds it; of a key that stays closed, who held it last.
+    /// Who holds it; of a key in a cooldown, who held it last.
     pub holder: Holder,
     /// Its token.
     pub fencing_token: Counter,

@@ -1,6 +1,6 @@
 //! Pools: a limit that many keys share. "At most one import of a tenant, and ten in total" is a key for each tenant and one pool.
 //!
-//! Whoever has been granted its key enters the pool before it is notified, and has the key while it waits there. So nobody who waits is in
+//! A waiter that has been granted its key enters the pool before it is notified, and has the key while it waits there. So nobody who waits is in
 //! a pool, and no order of requests can deadlock; and a key is in a pool's queue as often at most as it has permits, which makes that
 //! queue a round robin.
 //!

@@ -5,27 +5,27 @@
 //! (`begin`). Sweep sees to both (`maintenance`), a newer one sends both away (`supersede`), and how one stands to its rows is `Standing`. What
 //! its caller is answered is in `wait` for a token, and in `starts` for a start.
 //!
-//! The queue is a list in the lease row. Whoever ends a grant leaves the queue as it is. Then, and in every sweep:
+//! The queue is a list in the lease row. The caller that ends a grant leaves the queue as it is. Then, and in every sweep:
 //!
 //! 1. `grant_to_next` reads the first waiter's item, and grants it the free row in one write (`grant_to`).
 //! 2. `put_into_effect` notifies it: `tell_first` sends the lease to its task token, and deletes the item. Of a start it calls
 //!    `StartExecution` (`begin`).
-//! 3. If the token is dead, and nobody else may have told the waiter, it never knew: `take_back` frees the row, and the next
+//! 3. If the token is dead, and nobody else may have notified the waiter, it never knew: `take_back` frees the row, and the next
 //!    waiter is granted it.
-//! 4. If it is not known whether the waiter was told, its item stays, and sweep's `maintain_queue` notifies it again:
+//! 4. If it is not known whether the waiter was notified, its item stays, and sweep's `maintain_queue` notifies it again:
 //!    `tell_again`, and of a start `begin_again`. If the token is dead by then, `note_refusal` leaves the decision to a check of its history, half a minute later
 //!    (`may_know` in `execution_check`), and the item goes.
 //!
-//! Every write of a row raises its version, but for two: who joins, and a task token that leaves. So whoever writes a row as it was read says
+//! Every write of a row raises its version, but for two: who joins, and a task token that leaves. So a caller that writes a row as it was read says
 //! besides who has to wait first (`Head`).
 //!
 //! The row counts the calls, and says when the last was and whether it was refused: `mark` and `note_refusal`, in
-//! `leases/notification.rs`. A mark raises the version, so that whoever told or called before can end nothing any more.
+//! `leases/notification.rs`. A mark raises the version, so that no earlier caller can end anything any more.
 //!
-//! Where only the newest is to wait, it joins as everybody does, and then sends away who waits before it (`supersede`).
+//! Where only the newest is to wait, it joins as everybody does, and then supersedes everybody who waits before it (`supersede`).
 //!
-//! What is due at an instant for those who wait (a key opens, a lease expires, a wait or a grace ends) has nobody who could tell: a
-//! scheduled sweep that finds it due before its own time is over stays for it (`stay`).
+//! What is due at an instant for those who wait (a key opens, a lease expires, a wait or a grace ends) has nobody who could notify them: a
+//! scheduled sweep that finds it due before its own time has passed stays for it (`stay`).
 //!
 //! # If a process dies between two writes
 //!
@@ -35,10 +35,10 @@
 //!
 //! | after | and before | what is left | who does the rest |
 //! |---|---|---|---|
-//! | a release | the grant to the next | a free row with a queue | sweep, a repeated release, whoever asks |
+//! | a release | the grant to the next | a free row with a queue | sweep, a repeated release, the next caller that asks |
 //! | a grant from the queue | the call | a held row, `notification`, the item | sweep marks the row and calls again |
-//! | the mark of a row that was told before | the call | the same | sweep marks it again, and calls |
-//! | a call that was refused | `take_back`, or the note of it | the same | sweep tells it again, refused once more, and a check finds no lease in the history |
+//! | the mark of a row whose holder was notified before | the call | the same | sweep marks it again, and calls |
+//! | a call that was refused | `take_back`, or the note of it | the same | sweep notifies it again, refused once more, and a check finds no lease in the history |
 //! | the call | the deletion of the item | the same | sweep: the token is dead by then, and the history shows the lease |
 //! | a grant at once to a token | the call | a held row without an item | the repeated request; else a check, when no task waits with a token any more |
 //! | `take_back`, or that a start failed | the deletion, the next grant | a free row, an item without a place | sweep grants, and fails the token of the item |
@@ -47,7 +47,7 @@
 //! | the newest has its place | it has sent the others away, or stopped whom it replaces | all of them wait | sweep: its item says so, and is due at once |
 //!
 //! A place and its item are one transaction. A start leaves with its item in one too; the item of a token goes afterwards, once it was
-//! told or failed. What a start has at once is stored with its item. So a start without a place has lost it with a row that was
+//! notified or failed. What a start has at once is stored with its item. So a start without a place has lost it with a row that was
 //! deleted by hand, and gets another (`accept_again`).
 
 mod ask;
@@ -87,10 +87,10 @@ use crate::{
     values::Key,
 };
 
-/// Leases whose waiters are notified: [`Leases`], and the engine that runs whoever waits.
+/// Leases whose waiters are notified: [`Leases`], and the engine that runs the waiters.
 ///
-/// It can do what the leases can. What ends a grant it does itself, with the same name, and afterwards grants the key to whoever
-/// waits first: [`Queue::release`], [`Queue::force_release`] and the others. Like the leases it runs nothing in the
+/// It can do what the leases can. What ends a grant it does itself, with the same name, and afterwards grants the key to the
+/// first waiter: [`Queue::release`], [`Queue::force_release`] and the others. Like the leases it runs nothing in the
 /// background.
 #[derive(Debug)]
 pub struct Queue<S> {

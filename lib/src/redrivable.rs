@@ -17,7 +17,7 @@ pub struct Redrivable {
     pub key: Key,
     /// The execution.
     pub execution: Holder,
-    /// Whether it was started through the key; otherwise it acquires for itself.
+    /// Whether it was started under the key; otherwise it acquires for itself.
     pub started: bool,
     /// Of how many permits it had one; none for the mutex.
     pub permits: Option<Permits>,
@@ -34,7 +34,7 @@ pub struct Redrivable {
 }
 
 impl Redrivable {
-    /// What rows would call the execution, if it was started through the key. It is part of the address.
+    /// What rows would call the execution, if it was started under the key. It is part of the address.
     #[must_use]
     pub fn request(&self) -> RequestDigest {
         RequestDigest::of_start(&self.execution)
@@ -86,7 +86,7 @@ impl Redrivable {
         all
     }
 
-    /// The address: in the partition of the starts, because whoever may write the rows of a key must not have anything stopped.
+    /// The address: in the partition of the starts, because a caller that may write the rows of a key must not have anything stopped.
     pub(crate) fn address(key: &Key, request: &RequestDigest) -> (String, String) {
         (at::start_pk(key), at::ended_sk(request))
     }

@@ -1,4 +1,4 @@
-//! A request for a key: what of it is stored, in the item of whoever waits and in the row that it is granted.
+//! A request for a key: what of it is stored, in the item of a waiter and in the row that it is granted.
 
 use aws_sdk_dynamodb::types::AttributeValue;
 
@@ -29,7 +29,7 @@ pub struct Request {
     pub permits: Option<Permits>,
     /// Of which pool it needs a permit besides.
     pub pool: Option<Pool>,
-    /// How long the row stays closed after the grant; with a pool, after the grant there.
+    /// The cooldown of the row after the grant; with a pool, after the grant there.
     pub at_least: AtLeast,
     /// What the holder wants others to see.
     pub metadata: Metadata,
@@ -40,7 +40,7 @@ pub struct Request {
 /// Whom one that waits takes the place of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum InsteadOf {
-    /// Whoever waits before it is sent away.
+    /// Everybody who waits before it is superseded.
     Waiters,
     /// And the execution that has the key is stopped.
     Holder,
@@ -114,7 +114,7 @@ impl Request {
         (number(self.permits) != number(row.permits)).then_some("permits")
     }
 
-    /// Until when the row stays closed that is granted now; none if it does not.
+    /// Until when the row that is granted now is in a cooldown; none if it has none.
     pub(crate) fn opens_at(&self, now: Timestamp) -> Option<Timestamp> {
         let closed = self.at_least > AtLeast::default();
         closed.then(|| now.plus(self.at_least.as_duration()))

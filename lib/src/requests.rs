@@ -15,7 +15,7 @@ pub enum Lifetime {
     /// So long, unless it is extended: for a process, which may die unseen.
     Ttl(Ttl),
     /// While the holder, an execution of a standard state machine, runs. It needs no extend, and no clock ends it: it ends
-    /// by its release, or after Step Functions has said that the execution is over ([`crate::Queue::reap`],
+    /// by its release, or after Step Functions has said that the execution has ended ([`crate::Queue::reap`],
     /// [`crate::Queue::sweep`]).
     Execution {
         /// How long it stays after the execution failed, was stopped or timed out, so that a redrive finds it.
@@ -44,7 +44,7 @@ pub struct Acquire<K = Key> {
     pub request_id: RequestId,
     /// What others may see of the lease.
     pub metadata: Metadata,
-    /// How many may hold the key at once. If requests for a key differ, the smallest number of whoever asks and of those who
+    /// How many may hold the key at once. If requests for a key differ, the smallest number of the caller and of those who
     /// hold it counts, unless an operator has stored one: a lower number takes effect as permits are returned, and a higher
     /// one when those with a lower one have ended. If not set, the key is a mutex: the request uses
     /// the first permit and does not look at others, which saves the query. Not with several keys.
@@ -52,7 +52,7 @@ pub struct Acquire<K = Key> {
     /// A permit of this pool besides, for a request that waits ([`crate::Queue::acquire_queued`]). It takes the key first, and is notified
     /// once it has both.
     pub pool: Option<Pool>,
-    /// The key stays closed so long after the grant, also if it is given back before: nobody is granted it until then. With
+    /// Cooldown, counted from the grant, even if the key is released before: nobody is granted it until then. With
     /// [`Acquire::permits`] the permit does, so that so many are granted in each span. By the clocks of two functions the
     /// distance is at least this one, as long as they differ by no more than the margin.
     pub at_least: AtLeast,
@@ -161,9 +161,9 @@ pub struct Wait {
     /// The task token that the lease is sent to, or for a durable execution the id of its callback.
     pub task_token: TaskToken,
     /// How long the request stays in the queue, counted from the first call. In a workflow, at most the task's own
-    /// time limit: a token that has timed out cannot be notified.
+    /// timeout: a token that has timed out cannot be notified.
     pub wait: WaitTime,
-    /// Only the newest waits: whoever waits already is sent away with [`Error::Superseded`](crate::Error::Superseded).
+    /// Only the newest waits: everybody who waits already fails with [`Error::Superseded`](crate::Error::Superseded).
     pub latest: bool,
 }
 

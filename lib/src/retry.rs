@@ -1,4 +1,4 @@
-//! The pace of requests: the pauses between attempts at a write that conflicts with other writers, and how many requests
+//! The timing of requests: the pauses between attempts at a write that conflicts with other writers, and how many requests
 //! are sent at once.
 
 use std::{future::Future, sync::Arc, time::Duration};

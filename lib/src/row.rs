@@ -48,7 +48,7 @@ pub enum Stored {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Row {
     /// The largest token that was used. It is the token of the current or last grant, or a larger one: that of an
-    /// operator, of a waiter that could not be told, or the floor.
+    /// operator, of a waiter that could not be notified, or the floor.
     pub fencing_token: Counter,
     /// Increases with every write except those that change the queue only, because observers watch the holder.
     pub version: Counter,
@@ -63,7 +63,7 @@ pub struct Row {
     pub permits: Option<Permits>,
     /// The requests of the three grants before that, latest first.
     pub past_requests: [Option<RequestDigest>; 3],
-    /// The tokens of the last three grants that were released, latest first: a repeated release is told so, also after
+    /// The tokens of the last three grants that were released, latest first: a repeated release is answered so, also after
     /// others were granted the key.
     pub past_releases: [Option<Counter>; 3],
     /// The grant before the current or last one.
@@ -133,20 +133,20 @@ pub struct Holding {
     pub term: Term,
     /// When it was granted.
     pub acquired_at: Timestamp,
-    /// When it was last extended; an execution lease, when it was last proven.
+    /// When it was last extended; an execution lease, when it was last verified.
     pub extended_at: Option<Timestamp>,
     /// Before this instant sweep need not read the row.
     pub sweep_after: Option<Timestamp>,
     /// What the holder wants others to see.
     pub metadata: Metadata,
-    /// How its holder is told of the grant: none if the response of acquire told it, or if it has shown since that it
+    /// How its holder is notified of the grant: none if the response of acquire said it, or if it has shown since that it
     /// knows.
     pub notification: Option<Notification>,
     /// The pool that it needs besides.
     pub pool: Option<Box<InPool>>,
 }
 
-/// How a holder that waits with a task token is told of its grant.
+/// How a holder that waits with a task token is notified of its grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Notification {
     /// How often somebody began to tell it. The one that wrote the grant is the first.
@@ -156,7 +156,7 @@ pub struct Notification {
     /// The [`ticket`](crate::waiter::TokenItem::ticket) of the waiter's item that has the task token; none if the grant did
     /// not come from the queue, so that an item of the same request is of an earlier wait.
     pub ticket: Option<u64>,
-    /// When its task token was found dead, although somebody may have told it before. From then on nobody can tell it
+    /// When its task token was found dead, although somebody may have notified it before. From then on nobody can notify it
     /// any more.
     pub refused_at: Option<Timestamp>,
 }
@@ -190,7 +190,7 @@ pub enum Term {
         keep: KeepTime,
         /// When the execution was last asked about.
         looked_at: Option<Timestamp>,
-        /// The execution is over and something of it may still be at work: from this instant on, a look that finds it so
+        /// The execution has ended and something of it may still be at work: from this instant on, a look that finds it so
         /// again may end the lease.
         look_again_at: Option<Timestamp>,
     },
@@ -226,7 +226,7 @@ impl Holding {
         }
     }
 
-    /// When the holder last wrote the row, or was last told of its grant.
+    /// When the holder last wrote the row, or was last notified of its grant.
     #[must_use]
     pub fn written_at(&self) -> Timestamp {
         let told_at = self.notification.map(|notification| notification.at);

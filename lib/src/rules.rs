@@ -19,7 +19,7 @@ use crate::{
 
 /// What all users of a table must share, so that tokens keep their order and no two holders believe at once.
 ///
-/// A reader follows the stricter of these and its own settings. So whoever reads them first or last, nobody is laxer
+/// A reader follows the stricter of these and its own settings. So in whichever order they are read, nobody is laxer
 /// than the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TableRules {

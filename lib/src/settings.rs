@@ -18,7 +18,7 @@ pub struct Settings {
     /// Every new token is larger: for a table that was restored from a backup, which sets tokens back. At most
     /// [`Counter::HIGHEST_FLOOR`].
     pub token_floor: Counter,
-    /// Nothing is granted, taken over, revived or handed over, as if every key were frozen.
+    /// Nothing is granted, taken over, revived or granted to the next waiter, as if every key were frozen.
     pub stopped: bool,
     /// How many requests a queue takes.
     pub queue_cap: u16,
@@ -28,7 +28,7 @@ pub struct Settings {
     /// How long after its grant sweep asks about the execution that has a lease, if no event says that it ended. Later
     /// looks come after as long as the lease has lasted, at most an hour.
     pub look: Duration,
-    /// An execution that was started through a key, and is redriven after it has lost it, is only counted. Otherwise it gets the key
+    /// An execution that was started under a lease, and is redriven after it has lost it, is only counted. Otherwise it gets the key
     /// again, or is stopped.
     pub redrives_are_counted_only: bool,
     /// How long after a grant a sweep leaves it to the process that wrote it, which is about to notify the holder: two that do so at

@@ -17,7 +17,7 @@ pub use result::{ResultItem, ResultTo};
 /// What the service says of the execution that a start names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Known {
-    /// It does not know it; the answer may be half a minute old.
+    /// It does not know it; the response may be half a minute old.
     No,
     /// It has, or had, the start's input.
     Ours,

@@ -107,7 +107,7 @@ pub enum Joined {
     ForeignItem,
     /// The item of this waiter is this by now, or none: another than was read; nothing was written.
     Found(Option<TokenItem>),
-    /// This holder came later, and the request was sent away; nothing was written.
+    /// This holder came later, and the request was superseded; nothing was written.
     Superseded(Holder),
     /// Somebody was writing one of the two items at that moment; nothing was written. Ask again.
     Conflict,

@@ -27,7 +27,7 @@ pub enum Change {
     Grant(Grant),
     /// Moves the deadline, if the named grant is still the current one.
     Extend(Extend),
-    /// Proves that the named grant, of an execution lease, is still the current one.
+    /// Verifies that the named grant, of an execution lease, is still the current one.
     Prove(Prove),
     /// Records a look at the execution that holds the lease, which the lease survived.
     Look(Look),
@@ -186,7 +186,7 @@ pub struct Look {
     pub version: Counter,
     /// The looker's clock.
     pub now: Timestamp,
-    /// From this instant on another look may end the lease, if the execution is over and something of it may still be at
+    /// From this instant on another look may end the lease, if the execution has ended and something of it may still be at
     /// work.
     pub look_again_at: Option<Timestamp>,
     /// Before this instant sweep need not look again.
@@ -482,7 +482,7 @@ fn ended_as_read(row: &Row, end: &EndIfUnchanged) -> Option<Row> {
     Some(ended(row, end.ended, end.purge_at))
 }
 
-/// The row after the end of its current grant. Whoever waits is granted it by another write.
+/// The row after the end of its current grant. A waiter is granted it by another write.
 fn ended(row: &Row, ended: Ended, purge_at: u64) -> Row {
     let [first, second, _] = row.past_releases;
     Row {

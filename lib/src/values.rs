@@ -241,7 +241,7 @@ pub struct CallbackId(TaskToken);
 impl TryFrom<String> for CallbackId {
     type Error = BadValue;
 
-    /// Anything but base64 is no callback's, and would only wait in vain.
+    /// Anything but base64 is no callback's, and would only wait without effect.
     fn try_from(text: String) -> Result<Self, BadValue> {
         let text = sized(text, 1024)?;
         let digits = text.trim_end_matches('=');

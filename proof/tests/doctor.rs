@@ -451,7 +451,7 @@ const FAULTS: &[Fault] = &[
             change(options, directory, place, &json!(3));
         },
         check: "functions",
-        found: "the time limit of sweep is 3 s, the template's is 62 s",
+        found: "the timeout of sweep is 3 s, the template's is 62 s",
         ..SOUND
     },
     Fault {

@@ -37,7 +37,7 @@ pub(crate) enum StillRunning {
 }
 
 impl StillRunning {
-    /// After one of two failures that cannot be told apart.
+    /// After one of two failures that cannot be distinguished.
     pub(crate) fn or(self, other: Self) -> Self {
         let worst = self.max(other);
         if worst == Self::Maybe {
@@ -120,14 +120,14 @@ fn call<'a>(state: &State<'a>, options: &Options) -> Call<'a> {
     })
 }
 
-/// Whether the work of a task may still be running after any of its errors, because no error proves that it did not begin: an
+/// Whether the work of a task may still be running after any of its errors, because no error shows that it did not begin: an
 /// Express workflow, which goes on when the request for it has failed. Its own failure is a response, not an error.
 pub(crate) fn outlives_errors(task: &Node) -> bool {
     let resource = task.text_of("Resource");
     resource.is_some_and(|resource| resource.ends_with(":sfn:startSyncExecution"))
 }
 
-/// Whether a task starts an execution through a key, by with-lease or the function start, by what it gives it.
+/// Whether a task starts an execution under a lease, by with-lease or the function start, by what it gives it.
 pub(crate) fn starts_with_lease(task: &Node) -> bool {
     let given = |name| arguments(task).and_then(|arguments| arguments.field(name));
     let names_both = |given: &Node| {

@@ -21,7 +21,7 @@ pub struct Checked {
     pub states: usize,
     /// How many of them acquire a lease.
     pub acquires: usize,
-    /// How many of them acquire, extend or release, or start an execution through a key, themselves or by with-lease.
+    /// How many of them acquire, extend or release, or start an execution under a lease, themselves or by with-lease.
     pub calls: usize,
     /// How many positions the walk visited.
     pub visited: usize,

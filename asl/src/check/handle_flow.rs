@@ -13,7 +13,7 @@ pub(crate) struct HandleFlow {
     pub vars: BTreeSet<String>,
     /// Variables with the lease's `safe_until`, without the handle.
     pub clocks: BTreeSet<String>,
-    /// Where the outcome of the answer stands, in JSONata or as a variable: `$states.input.outcome`, `$answer.outcome`.
+    /// Where the outcome of the response stands, in JSONata or as a variable: `$states.input.outcome`, `$answer.outcome`.
     outcomes: BTreeSet<Path>,
     data: Data,
     /// The handle was only in variables, and they were set to null.
@@ -107,7 +107,7 @@ impl HandleFlow {
         field.unwrap_or(payload).reads(language, refers)
     }
 
-    /// Whether this path is the outcome of the answer that had the handle.
+    /// Whether this path is the outcome of the response that had the handle.
     pub(crate) fn tells_outcome(&self, path: &Path) -> bool {
         let beside = match (&self.data, &path.root) {
             (Data::At(place), Root::Data) => match (place.split_last(), path.steps.split_last()) {
@@ -277,7 +277,7 @@ impl HandleFlow {
     }
 }
 
-/// How the answer of the function stands in the result of the task.
+/// How the response of the function stands in the result of the task.
 #[derive(Clone, Copy)]
 enum Wrapping {
     /// In `Payload`, beside what Lambda says of the call.
@@ -312,7 +312,7 @@ fn is_wrapped(resource: Option<&str>) -> bool {
     resource.is_some_and(|name| name.ends_with(":::lambda:invoke"))
 }
 
-/// Where a value made from an answer has the answer's outcome, below this path.
+/// Where a value made from a response has the response's outcome, below this path.
 fn outcomes_in(value: &Node, at: &Path, found: &mut BTreeSet<Path>) {
     for member in value.members() {
         outcomes_in(&member.value, &at.step(member.name()), found);

@@ -65,7 +65,7 @@ pub(crate) fn failures(state: &State<'_>, call: &Call<'_>) -> Vec<(&'static str,
         _ => {}
     }
     if state.language.is_jsonata() {
-        // If the service stops the job, no failure proves that all of it has ended: a job from before a redrive may still run.
+        // If the service stops the job, no failure shows that all of it has ended: a job from before a redrive may still run.
         let effect = match found[0].1 {
             Effect::Work(StillRunning::Maybe) => found[0].1,
             _ => Effect::Same,

@@ -1,4 +1,4 @@
-//! Steps that a redrive, or a lease that is used up, sends back to prove the lease: each has to come back to itself.
+//! Steps that a redrive, or a lease that is used up, sends back to verify the lease: each has to come back to itself.
 
 use crate::check::calls::Call;
 use crate::check::finding::Finding;
@@ -9,7 +9,7 @@ use crate::read::error_names::NO_VALUE;
 use crate::read::machine::{Machine, StateId, closure};
 use crate::read::node::Member;
 
-/// Whether a task that a redrive starts again proves its lease first: an expression of it has a value only while the number of redrives
+/// Whether a task that a redrive starts again verifies its lease first: an expression of it has a value only while the number of redrives
 /// is that of the last proof, and without a value it leads to an extend that assigns the number anew.
 pub(crate) fn is_guarded(machine: &Machine<'_>, calls: &[Call<'_>], id: StateId) -> bool {
     let around = machine.enclosing(machine.states[id].scope).into_iter();

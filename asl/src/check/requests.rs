@@ -101,7 +101,7 @@ fn refused<'a>(request: &Request<'a>, language: Language) -> Vec<(&'a Node, Stri
         let message = match field(request, "wait_seconds") {
             Some(_) => "passes no task_token to acquire, which wait_seconds needs: Lease.Invalid",
             None => {
-                "waits for a task token and passes none to acquire, so nobody answers: it waits until its time limit"
+                "waits for a task token and passes none to acquire, so nobody answers: it waits until its timeout"
             }
         };
         found.push((payload, message.to_owned()));
@@ -307,7 +307,7 @@ fn shared_in_parallel(
     None
 }
 
-/// Whether two acquires of one execution request the same key, as far as that can be told: it is written alike, and nothing that it reads
+/// Whether two acquires of one execution request the same key, as far as that can be known: it is written alike, and nothing that it reads
 /// changes between the two.
 pub(crate) fn have_one_key(
     machine: &Machine<'_>,

@@ -52,7 +52,7 @@ pub(crate) enum Response {
     Done,
     /// The work goes on, in this service. A later read of it there may tell of its end.
     Accepted(String),
-    /// A function works on, and no read tells of its end.
+    /// A function works on, and no read reports its end.
     Invoked,
 }
 

@@ -28,7 +28,7 @@ pub enum Rule {
     LostRetried,
     /// The wait for a held key may not end.
     HeldUnbounded,
-    /// A task is over before the wait that it asks for.
+    /// A task ends before the wait that it asks for.
     WaitCutShort,
     /// Concurrent branches or items have the same request.
     SharedRequest,

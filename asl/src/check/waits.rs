@@ -61,7 +61,7 @@ fn seconds(node: &Node, field: &str) -> Option<u64> {
 fn cut_short(task: &Node, field: &str, limit: u64, wait: u64) -> (Span, String) {
     let at = task.get(field).map_or(task.span, |node| node.span);
     let message = format!(
-        "asks for a wait of {} and is over after {} by its {field}, so it gives up before the wait ends",
+        "asks for a wait of {} and ends after {} by its {field}, so it gives up before the wait ends",
         words(wait),
         words(limit)
     );

@@ -60,7 +60,7 @@ pub(crate) const THROTTLED: &str = "Lambda.TooManyRequestsException";
 pub(crate) const HELD: &str = "Lease.Held";
 /// Another came later, and waits instead.
 pub(crate) const SUPERSEDED: &str = "Lease.Superseded";
-/// The lease is over.
+/// The lease has ended.
 pub const LOST: [&str; 2] = ["Lease.Lost", "Lease.Expired"];
 
 /// The errors of the functions and of the shipped machines. This crate does not depend on the library, so a test of the command

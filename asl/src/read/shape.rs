@@ -31,7 +31,7 @@ enum Form {
 }
 use Form::{Any, Bool, List, NotEmpty, Number, Object, Path, Text, Timestamp, Whole, Word};
 
-/// The longest time limit, in seconds, and the most attempts.
+/// The longest timeout, in seconds, and the most attempts.
 const MOST: f64 = 99_999_999.0;
 /// The longest wait between two attempts, in seconds.
 const LONGEST_DELAY: f64 = 31_622_400.0;

@@ -45,7 +45,7 @@ impl Retrier {
     }
 }
 
-/// The time limit of one attempt of a Task, or of a Wait.
+/// The timeout of one attempt of a Task, or of a Wait.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Limit<'a> {
     /// In ms.
@@ -56,7 +56,7 @@ pub(crate) enum Limit<'a> {
     Absent,
 }
 
-/// The time limit of one attempt of a Task. A heartbeat is no limit, because work that sends heartbeats goes on.
+/// The timeout of one attempt of a Task. A heartbeat is no limit, because work that sends heartbeats goes on.
 pub(crate) fn limit(task: &Node) -> Limit<'_> {
     of(task, "TimeoutSeconds", "TimeoutSecondsPath")
 }

@@ -82,7 +82,7 @@ impl<'a> AuthoredMachine<'a> {
         }
     }
 
-    /// Whether a clause of a Catch was written by the weaver: it keeps a failure that the weaver tells apart, in a variable of a section,
+    /// Whether a clause of a Catch was written by the weaver: it keeps a failure that the weaver distinguishes, in a variable of a section,
     /// and leads to a written state, or where a later clause of the author leads.
     fn is_written_clause(&self, catch: &[Catcher<'_>], nth: usize, vars: &[Vars]) -> bool {
         let clause = &catch[nth];
@@ -208,7 +208,7 @@ pub(crate) struct Vars {
     stem: String,
 }
 
-/// The author's time limit of a task.
+/// The author's timeout of a task.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Limit {
     Absent,
@@ -270,7 +270,7 @@ impl Vars {
         KINDS.iter().any(|kind| key == self.name(kind))
     }
 
-    /// A time limit that ends with the lease, and no later than the author's own limit.
+    /// A timeout that ends with the lease, and no later than the author's own limit.
     pub(crate) fn limit(&self, own: Option<f64>) -> String {
         let (lease, proven) = (self.lease(), self.proven());
         let left = own.map_or("$left".to_owned(), |own| {
@@ -281,13 +281,13 @@ impl Vars {
         )
     }
 
-    /// A time limit that has a value only while the lease is proven since the last redrive.
+    /// A timeout that has a value only while the lease has been verified since the last redrive.
     pub(crate) fn guard(&self, own: Option<f64>) -> String {
         let (proven, own) = (self.proven(), own.unwrap_or(LONGEST));
         format!("{{% $states.context.Execution.RedriveCount = ${proven} ? {own} %}}")
     }
 
-    /// Whether a time limit was written by the weaver, and the author's limit before.
+    /// Whether a timeout was written by the weaver, and the author's limit before.
     pub(crate) fn own_limit(&self, text: &str) -> Option<Limit> {
         if text == self.guard(None) {
             return Some(Limit::Absent);

@@ -10,7 +10,7 @@ use crate::weave::render::{JsonValue, object};
 use crate::weave::section::{OpenAfter, Role, Section};
 
 const INVOKE: &str = ":states:::lambda:invoke";
-/// More than the functions' own time limit of 10 s.
+/// More than the functions' own timeout of 10 s.
 pub(crate) const LIMIT: f64 = 15.0;
 impl Planner<'_, '_> {
     /// A call of a function, which keeps the state's data, without its Catch and its Next.
@@ -38,7 +38,7 @@ impl Planner<'_, '_> {
         JsonValue::Object(vec![field])
     }
 
-    /// The variables that a grant or an extend assigns: the lease, by an expression or a path, and that it is proven.
+    /// The variables that a grant or an extend assigns: the lease, by an expression or a path, and that it is verified.
     pub(crate) fn taken(&self, section: usize, jsonata: &str, json_path: &str) -> JsonValue {
         let vars = &self.sections[section].vars;
         let language = self.machine.language;
@@ -283,13 +283,13 @@ impl Planner<'_, '_> {
         clauses.into_iter().map(Clause::Written).collect()
     }
 
-    /// Whether a task in a member, or the member itself, is guarded after a redrive.
+    /// Whether a task in a member, or the member itself, is checked for a redrive.
     pub(crate) fn is_guarded(&self, section: &Section<'_>, member: StateId) -> bool {
         let mut tasks = self.machine.with_inside(member).into_iter();
         tasks.any(|task| section.guards(self.machine, task))
     }
 
-    /// The clause of a step that did not start because its time limit has no value.
+    /// The clause of a step that did not start because its timeout has no value.
     fn unproven(&self, section: usize, id: StateId, to: String) -> JsonValue {
         let failure = self.sections[section].vars.failure();
         let language = self.machine.states[id].language;

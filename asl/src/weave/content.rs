@@ -10,7 +10,7 @@ use crate::weave::render::{JsonValue, object};
 use crate::weave::section::{Role, wait_in_queue};
 use crate::weave::spec::{IfHeld, Lifetime, Unfinished};
 
-/// Where the answer to an acquire or an extend has the lease, in JSONata and as a path.
+/// Where the response to an acquire or an extend has the lease, in JSONata and as a path.
 const ANSWERED: (&str, &str) = ("$states.result.Payload.lease", "$.Payload.lease");
 /// In the queue the response comes to the task token.
 const IN_QUEUE: &str = ".waitForTaskToken";
@@ -199,7 +199,7 @@ impl Planner<'_, '_> {
         !section.of_execution() || members.any(|&member| self.is_guarded(section, member))
     }
 
-    /// The author's clause for expressions of this state that fail, because the clause of the guard precedes it. It is told the failure
+    /// The author's clause for expressions of this state that fail, because the clause of the check for a redrive precedes it. It receives the failure
     /// of that state, not of this one.
     fn caught_expression(&mut self, section: usize, id: StateId) -> Option<JsonValue> {
         let machine = self.machine;
@@ -229,7 +229,7 @@ impl Planner<'_, '_> {
         let function = self.spec.functions.extend.as_str();
         let mut state = object! {
             "Type" => "Task",
-            "Comment" => self.reason(section, "After a redrive, which skips the acquire: the extend proves that the lease still lasts. If it is over, the first step waits for a new one; a later step does not start, because others may have worked in between. Without a redrive an expression of the step has failed, and so does this one."),
+            "Comment" => self.reason(section, "After a redrive, which skips the acquire: the extend verifies that the lease still lasts. If it has ended, the first step waits for a new one; a later step does not start, because others may have worked in between. Without a redrive an expression of the step has failed, and so does this one."),
         };
         self.in_jsonata(&mut state);
         state.set("Resource", self.invoke().into());
@@ -401,7 +401,7 @@ impl Planner<'_, '_> {
 
     fn fail(&self, section: usize, reason: &str, is_open: bool) -> JsonValue {
         let failure = self.sections[section].vars.failure();
-        // Whoever answers a task token may leave out both, which are null then.
+        // Who answers a task token may leave out both, which are null then.
         let own = format!(
             "$type(${failure}.Error) = 'string' ? $replace(${failure}.Error, /^States[.]/, 'Step.') : 'Step.Failed'"
         );
@@ -425,8 +425,8 @@ impl Planner<'_, '_> {
     }
 }
 
-/// Why a step failed with `Lease.StepTimeout`: of a time limit Step Functions gives no cause.
-const TIMED_OUT: &str = "The step reached its time limit and may still run, so nothing was released. The limit is its own, or the ttl less the guard and the time that was used before: a longer ttl_seconds gives the step more.";
+/// Why a step failed with `Lease.StepTimeout`: of a timeout Step Functions gives no cause.
+const TIMED_OUT: &str = "The step reached its timeout and may still run, so nothing was released. The limit is its own, or the ttl less the guard and the time that was used before: a longer ttl_seconds gives the step more.";
 
 /// A state that ends the scope after its success, if its target is the end.
 fn ending(mut state: JsonValue, target: Target) -> JsonValue {
@@ -461,7 +461,7 @@ const fn about_acquire(if_held: IfHeld) -> &'static str {
             "Waits in the queue. The lease arrives through the task token, at once if the key is free, and lasts until the execution ends. All Retries of this entry use one request_id, so that a new attempt keeps its place. After wait_seconds a sweep ends the wait with Lease.QueueTimeout; the two minutes more are for a late sweep."
         }
         IfHeld::Latest(_) => {
-            "Waits in the queue, and only the newest does: it sends away who waits already, with Lease.Superseded. The lease arrives through the task token, at once if the key is free, and lasts until the execution ends. All Retries of this entry use one request_id, so that a new attempt keeps its place. After wait_seconds a sweep ends the wait with Lease.QueueTimeout; the two minutes more are for a late sweep."
+            "Waits in the queue, and only the newest does: it supersedes everybody who waits already, with Lease.Superseded. The lease arrives through the task token, at once if the key is free, and lasts until the execution ends. All Retries of this entry use one request_id, so that a new attempt keeps its place. After wait_seconds a sweep ends the wait with Lease.QueueTimeout; the two minutes more are for a late sweep."
         }
     }
 }

@@ -287,7 +287,7 @@ impl<'s> Finder<'_, 's> {
         Ok(())
     }
 
-    /// Refuses a wait under an execution lease that nothing ends. With `bound: lease`, every task must be able to take its time limit
+    /// Refuses a wait under an execution lease that nothing ends. With `bound: lease`, every task must be able to take its timeout
     /// from the lease.
     fn limits(&self, section: &Section<'_>) -> Result<(), Refusal> {
         for &member in section.members.iter().filter(|_| section.of_execution()) {
@@ -312,7 +312,7 @@ impl<'s> Finder<'_, 's> {
                 let is_open = self.machine.limits.get(&task) == Some(&Limit::Absent);
                 if !state.language.is_jsonata() && is_open {
                     let message = format!(
-                        "{} is in JSONPath, which cannot compute a time limit: give it a TimeoutSeconds, or \"QueryLanguage\": \"JSONata\"",
+                        "{} is in JSONPath, which cannot compute a timeout: give it a TimeoutSeconds, or \"QueryLanguage\": \"JSONata\"",
                         self.machine.path_of(task)
                     );
                     return Err(self.refuse(&self.section.node, message));

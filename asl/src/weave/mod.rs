@@ -26,7 +26,7 @@
 //! So order, indentation and comments stay, and weaving twice changes nothing.
 //!
 //! The planned machine is checked like any definition. If a lease may expire, an extend is added before the step. What may still be
-//! running after a failure of a task is known from what it calls; of a Parallel or a Map the check tells it, and the plan is made anew.
+//! running after a failure of a task is known from what it calls; of a Parallel or a Map the check says it, and the plan is made anew.
 //! If nothing is left to change, the finding becomes the refusal. So the output has passed the checker, and weaving it again has
 //! given the same text.
 //!

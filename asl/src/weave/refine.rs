@@ -71,7 +71,7 @@ impl<'s> Refiner<'_, 's> {
         let text = emit(self.machine, sections, &plan)?;
         if text.len() > LARGEST {
             let message = format!(
-                "guarded, the machine would have {} bytes, but Step Functions accepts at most {LARGEST} (1 MB): move a part of it into a machine of its own",
+                "woven, the machine would have {} bytes, but Step Functions accepts at most {LARGEST} (1 MB): move a part of it into a machine of its own",
                 text.len()
             );
             return Err(Refusal::of(&self.machine.source.name, message));
@@ -200,7 +200,7 @@ impl<'s> Refiner<'_, 's> {
         let undecided = self.undecided(finding, sections);
         let message = match finding.rule {
             Rule::UnguardedRedrive => format!(
-                "set keep_seconds in the section, the time after a failure within which a redrive finds its lease: {name} {}, and only a task in JSONata whose TimeoutSeconds is a number or left out, and whose failure no Catch inside takes, can prove it first",
+                "set keep_seconds in the section, the time after a failure within which a redrive finds its lease: {name} {}, and only a task in JSONata whose TimeoutSeconds is a number or left out, and whose failure no Catch inside takes, can verify it first",
                 finding.message
             ),
             Rule::Unbounded if finding.missing == Some("TimeoutSeconds") => {
@@ -259,7 +259,7 @@ impl<'s> Refiner<'_, 's> {
         let what = if is_wait {
             "Seconds that fit"
         } else {
-            "a time limit that fits"
+            "a timeout that fits"
         };
         let or = if self.machine.language.is_jsonata() && !section.spec.bound {
             ", or set bound: lease in the section"
@@ -366,7 +366,7 @@ impl<'s> Refiner<'_, 's> {
         name == Names::of(self.machine).name(section, Role::Acquire)
     }
 
-    /// Names all tasks without a time limit under leases that expire.
+    /// Names all tasks without a timeout under leases that expire.
     fn refuse_open(&self, sections: &[Section<'s>], nth: usize, found: &str) -> Refusal {
         let calls = calls(self.machine, self.options);
         let is_open = |section: &Section<'_>, task: StateId| {
@@ -400,7 +400,7 @@ impl<'s> Refiner<'_, 's> {
             ""
         };
         let message = format!(
-            "{} {have} no TimeoutSeconds, and may outlast the lease: give{each} a time limit that fits it{bound}, or leave ttl_seconds out, so that the lease lasts as long as the execution",
+            "{} {have} no TimeoutSeconds, and may outlast the lease: give{each} a timeout that fits it{bound}, or leave ttl_seconds out, so that the lease lasts as long as the execution",
             names.join(", ")
         );
         Refusal::at(&self.spec.source, &sections[nth].spec.node, message)

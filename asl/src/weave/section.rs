@@ -83,7 +83,7 @@ impl OpenAfter {
 
 impl Section<'_> {
     /// Takes from what the members call after which failures something may still be running. Of a Parallel and a Map the check of the
-    /// woven machine tells it, because sections inside change their errors.
+    /// woven machine says it, because sections inside change their errors.
     pub(crate) fn open(&mut self, machine: &Machine<'_>, calls: &[Call<'_>]) {
         for &member in &self.members {
             let state = &machine.states[member];
@@ -126,12 +126,12 @@ impl Section<'_> {
         self.ttl().is_none()
     }
 
-    /// Whether a task in the section takes its time limit from the lease.
+    /// Whether a task in the section takes its timeout from the lease.
     pub(crate) fn bounds(&self, machine: &AuthoredMachine<'_>, task: StateId) -> bool {
         self.spec.bound && computes_limit(machine, task)
     }
 
-    /// Whether a task in the section has a time limit only while its lease is proven since the last redrive.
+    /// Whether a task in the section has a timeout only while its lease has been verified since the last redrive.
     pub(crate) fn guards(&self, machine: &AuthoredMachine<'_>, task: StateId) -> bool {
         let around = machine.enclosing(machine.states[task].scope).into_iter();
         let mut around = around.map(|(around, _)| &machine.states[around]);
@@ -174,7 +174,7 @@ impl Section<'_> {
     }
 }
 
-/// Whether a task can have a time limit that the weaver computes.
+/// Whether a task can have a timeout that the weaver computes.
 fn computes_limit(machine: &AuthoredMachine<'_>, task: StateId) -> bool {
     let limit = machine.limits.get(&task);
     machine.states[task].language.is_jsonata()
@@ -214,7 +214,7 @@ pub(crate) enum Role {
     Skipped,
     /// The extend before this state.
     Extend(StateId),
-    /// The extend before this state after a redrive, which proves that an execution lease still lasts.
+    /// The extend before this state after a redrive, which verifies that an execution lease still lasts.
     Prove(StateId),
     /// The release after the work. It leads to the work's target, unless the lease is lost.
     Release(Target),

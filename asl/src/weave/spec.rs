@@ -45,7 +45,7 @@ pub struct Section {
     pub permits: Option<f64>,
     /// The pool of which it takes a permit besides the key.
     pub pool: Option<Pool>,
-    /// How long the key stays closed after each grant, also if it is given back before. The default is 0.
+    /// Cooldown: for how long after each grant the key is not granted again, even if it is released before. The default is 0.
     pub at_least: Option<f64>,
     /// Whether tasks take their time limits from the lease.
     pub bound: bool,

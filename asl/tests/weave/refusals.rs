@@ -63,7 +63,7 @@ fn weaving_beyond_service_limit_is_refused() {
     let mut machine = chain();
     machine["Comment"] = "x".repeat((1 << 20) - 3000).into();
     let refused = woven(&machine, SPEC).unwrap_err().to_string();
-    assert!(refused.starts_with("m.asl.json: guarded, the machine would have 10"));
+    assert!(refused.starts_with("m.asl.json: woven, the machine would have 10"));
     assert!(refused.contains("but Step Functions accepts at most 1048576 (1 MB)"));
     machine["Comment"] = "x".repeat(1 << 20).into();
     let refused = woven(&machine, SPEC).unwrap_err().to_string();

@@ -20,7 +20,7 @@ use crate::output::print_error;
 
 /// What the guard writes once it has the first limit.
 pub(crate) const READY: &str = "ready";
-/// The order to give the terminal back, and the answer when that is done.
+/// The order to give the terminal back, and the reply when that is done.
 pub(crate) const BACK: &str = "terminal";
 
 /// Signals that reach the whole group but are meant for the command.

@@ -36,7 +36,7 @@ Examples:
   leasehold acquire deploy/production --no-wait -- terraform apply
   leasehold acquire reindex --ttl 5m --wait 2h -- ./reindex.sh --all
   leasehold acquire partner-api --permits 5 -- ./call.sh        one of five
-  leasehold acquire nightly --at-least 10m --no-wait -- ./nightly.sh    not twice within ten minutes
+  leasehold acquire nightly --at-least 10m --no-wait -- ./nightly.sh    at most once in ten minutes
   leasehold acquire orders/42 --ttl 10m --handle-file handle.json     no command: write the handle, a secret
   leasehold release --handle handle.json
 
@@ -78,7 +78,7 @@ pub(crate) struct Acquire {
     /// How many may hold the key at once; use the same number everywhere
     #[arg(long, value_name = "N", value_parser = permits)]
     permits: Option<Permits>,
-    /// How long the key stays closed after the grant, also if it is given back before [default: 0]
+    /// Cooldown: for how long after the grant the key is not granted again, even if it is released before [default: 0]
     #[arg(long, value_name = "LENGTH", value_parser = durations::at_least)]
     at_least: Option<AtLeast>,
     /// Metadata that is shown with the lease; may be repeated

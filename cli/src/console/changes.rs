@@ -148,7 +148,7 @@ impl Asked {
                 title: format!("Repeat the start of {execution}"),
                 button: "Repeat",
                 effects: vec![format!(
-                    "{execution} is started with its machine, name and input as before: now, or when it is its turn."
+                    "{execution} is started with its machine, name and input as before: now, or when it is granted the key."
                 )],
                 permit: None,
             },
@@ -305,7 +305,7 @@ const fn recorded(act: &Asking) -> &'static str {
         Asking::Repeat(_) | Asking::Dismiss(_) => {
             "The table does not record them: the terminal of this console does."
         }
-        _ => "Both are recorded with the key, for whoever looks at it next.",
+        _ => "Both are recorded with the key, for everybody who looks at it later.",
     }
 }
 

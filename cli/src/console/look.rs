@@ -69,7 +69,7 @@ impl Restricted {
                      `leasehold ls --frozen --limited` lists them all.",
                 ),
             },
-            // Whoever may list leases may lack the right to read the table.
+            // A user who may list leases may lack the right to read the table.
             Err(Error::Denied { .. }) => Found {
                 keys: BTreeSet::new(),
                 missing: Some(

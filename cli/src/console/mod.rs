@@ -50,7 +50,7 @@ each key with its queue and its time, and the starts that have failed. With --al
 freeze and limit keys, and repeat and dismiss starts, each with a reason, as the commands of these names do. A page renews itself
 while it is visible, and says how many requests an hour that takes. Everything is done with your credentials. Ctrl-C ends it.
 
-Whoever has the address can do what the pages do. The secret ends with the command.")]
+Everybody who has the address can do what the pages do. The secret ends with the command.")]
 pub(crate) struct ConsoleArgs {
     /// Name or ARN of the stack whose table to show
     #[arg(long, value_name = "NAME", conflicts_with = "table")]

@@ -109,7 +109,7 @@ pub(super) struct Resource {
 /// The resources of a stack, by their names in the template.
 pub(super) type Resources = BTreeMap<String, Resource>;
 
-/// The answer of a function.
+/// The response of a function.
 pub(super) type Answer = Result<Value, Refusal>;
 
 /// Why a function returned no result.

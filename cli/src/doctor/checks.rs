@@ -69,7 +69,7 @@ const INSPECTIONS: &[[&str; 4]] = &[
     [
         "functions",
         "F26",
-        "Every function exists, is active, and has the runtime, instruction set and time limit of the template.",
+        "Every function exists, is active, and has the runtime, instruction set and timeout of the template.",
         "deploy the stack again from one version, which also undoes changes made by hand",
     ],
     [
@@ -88,7 +88,7 @@ const INSPECTIONS: &[[&str; 4]] = &[
         "grace",
         "F41",
         "No function of a listed state machine may run longer than its execution's leases are kept after the execution's end.",
-        "raise ReapGraceSeconds to the function's time limit, or shorten that: a lease may end while the function works",
+        "raise ReapGraceSeconds to the function's timeout, or shorten that: a lease may end while the function works",
     ],
     [
         "machine",
@@ -217,7 +217,7 @@ const EXERCISES: &[[&str; 4]] = &[
     [
         "redrive",
         "F20",
-        "An execution that was stopped in the queue and redriven waits again, and gets its turn.",
+        "An execution that was stopped in the queue and redriven waits again, and is granted the key.",
         "inspect the named execution in Step Functions, and read the logs of the function reap",
     ],
     [

@@ -176,7 +176,7 @@ impl<'a> Actor<'a> {
         }
     }
 
-    /// Looks again and again until there is something to see, or `--patience` is over: then the check ends as the last look
+    /// Looks again and again until there is something to see, or `--patience` has run out: then the check ends as the last look
     /// says.
     pub(super) async fn eventually<T>(
         &mut self,
@@ -394,7 +394,7 @@ impl<'a> Actor<'a> {
         self.record("takeover", Ok(()));
         let lost = self.lost(&old).await;
         self.record("lost", lost);
-        // The answer does not matter, because the lease ends at its deadline.
+        // The response does not matter, because the lease ends at its deadline.
         let _ = self.release(&new).await;
     }
 

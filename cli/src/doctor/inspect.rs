@@ -18,7 +18,7 @@ use super::report::{Outcome, Report};
 use crate::exit::in_full;
 use crate::safeguards::Safeguards;
 
-/// Each function of the template: its logical id, its verb, and its time limit in seconds.
+/// Each function of the template: its logical id, its verb, and its timeout in seconds.
 pub(super) const FUNCTIONS: [(&str, &str, i32); 8] = [
     ("AcquireFunction", "acquire", 10),
     ("ExtendFunction", "extend", 10),
@@ -348,7 +348,7 @@ fn faults(verb: &str, timeout: i32, described: &GetFunctionConfigurationOutput) 
     let limit = described.timeout().unwrap_or_default();
     if limit != timeout {
         faults.push(format!(
-            "the time limit of {verb} is {limit} s, the template's is {timeout} s"
+            "the timeout of {verb} is {limit} s, the template's is {timeout} s"
         ));
     }
     faults

@@ -29,7 +29,7 @@ use exercise::Actor;
 use report::Report;
 
 const CONNECTING: Duration = Duration::from_secs(3);
-/// Longer than the longest time limit of a called function.
+/// Longer than the longest timeout of a called function.
 const ANSWERING: Duration = Duration::from_secs(30);
 
 /// The SDK's default of a second is long if a service does not answer at all.

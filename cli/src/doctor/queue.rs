@@ -1,5 +1,5 @@
 //! The check of the queue, with executions of the stack's own machine with-lease. Each is to start a state machine that does not
-//! exist. So its start gets the lease in turn, Step Functions refuses it, and the execution is told so.
+//! exist. So its start gets the lease in turn, Step Functions refuses it, and the execution receives that error.
 
 use std::time::Duration;
 
@@ -178,7 +178,7 @@ impl Actor<'_> {
         .await
     }
 
-    /// Releases the key, and checks that each execution had its turn, the second one last.
+    /// Releases the key, and checks that each execution was granted it, the second one last.
     async fn turns(
         &mut self,
         key: &str,
@@ -201,7 +201,7 @@ impl Actor<'_> {
                 )));
             }
             if described.stopped_at < last {
-                let found = format!("{execution} had its turn before {first}");
+                let found = format!("{execution} was granted the key before {first}");
                 return Err(Outcome::fail(found));
             }
             last = described.stopped_at;

@@ -57,7 +57,7 @@ impl How {
             Self::Expired => "expired",
             Self::TakenOver => "expired, taken over",
             Self::Forced => "force-released",
-            Self::TakenBack => "taken back: nobody was told",
+            Self::TakenBack => "taken back: nobody was notified",
             Self::NotStarted => "taken back: the start failed",
         }
     }
@@ -97,7 +97,7 @@ type Name = (u64, String);
 /// What a line says of an end. Of several the first in this order counts: one that says when comes before one that does not.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct End {
-    /// Only the next grant, or a repeated call, tells of it.
+    /// Only the next grant, or a repeated call, reports it.
     is_hearsay: bool,
     at: Timestamp,
     how: How,
@@ -240,13 +240,13 @@ pub(super) const MESSAGES: [&str; 6] = [
 /// The outcomes of invocations that tell of one.
 pub(super) const OUTCOMES: [&str; 3] = ["acquired", "released", "already_released"];
 
-/// When a line was written that tells of a grant of `key`; none if it tells of nothing.
+/// When a line was written that reports a grant of `key`; none if it reports nothing.
 pub(super) fn tells(line: &str, key: &str) -> Option<Timestamp> {
     let line: Line = serde_json::from_str(line).ok()?;
     line.timestamp.filter(|_| token_of(&line, key).is_some())
 }
 
-/// The token of the grant of `key` that a line tells of; none if it tells of nothing.
+/// The token of the grant of `key` that a line reports; none if it reports nothing.
 fn token_of(line: &Line, key: &str) -> Option<u64> {
     let tells = match line.message.as_str() {
         "answered" => {
@@ -391,7 +391,7 @@ mod tests {
         let froze = by.replace("force_release", "freeze");
         assert_eq!(short(&[GRANTED, &froze]), ["5 a ? ? ?"]);
         let back = r#"{"timestamp":"2026-11-21T03:00:01.120Z","message":"taken back: it was never notified","key":"k","holder":"a","fencing_token":5}"#;
-        assert_eq!(short(&[back]), ["5 a taken back: nobody was told ? ?"]);
+        assert_eq!(short(&[back]), ["5 a taken back: nobody was notified ? ?"]);
         let failed = r#"{"timestamp":"2026-11-21T03:00:01.120Z","message":"a start has failed; its item keeps the request","key":"k","execution":"e","fencing_token":5,"reason":"Express"}"#;
         let told = grants([failed], "k");
         let said = (told[0].ended, told[0].why.as_deref());

@@ -18,7 +18,7 @@ use crate::signals::{self, Signals};
 const FUNCTIONS: [&str; 7] = [
     "acquire", "release", "start", "sweep", "reap", "operate", "extend",
 ];
-/// Time limit of a query.
+/// Timeout of a query.
 const LIMIT: Duration = Duration::from_mins(1);
 const BETWEEN_LOOKS: Duration = Duration::from_millis(500);
 

@@ -43,7 +43,7 @@ shown as unknown: lines may be missing, come late, or be older than --since. A g
 says who has the key now.
 
 The logs are those of the stack's functions, by a query of CloudWatch Logs Insights, which costs $0.005 for each GB that the functions have
-logged since then; or the files of a local stack. The functions write these lines at the LogLevel INFO. Whoever
+logged since then; or the files of a local stack. The functions write these lines at the LogLevel INFO. A caller that
 uses the table without them writes none: a grant, a release or a force-release by this command line or by a program shows only in
 the line of the next grant.
 
@@ -80,7 +80,7 @@ pub(crate) struct History {
     region: Option<String>,
 }
 
-/// The answer as JSON.
+/// The response as JSON.
 #[derive(Serialize)]
 struct Answer<'a> {
     key: &'a Key,
@@ -107,7 +107,7 @@ impl History {
             print_lines(&json_in_lines(&answer)?)?;
         } else if grants.is_empty() {
             let key = &self.key;
-            print_error(&format!("no line since {since} tells of a grant of {key}"));
+            print_error(&format!("no line since {since} reports a grant of {key}"));
         } else {
             print_lines(&table(&grants, self.waits, now))?;
         }

@@ -31,7 +31,7 @@ pub(crate) enum Change {
 pub(crate) struct Done {
     /// The response of the function operate.
     pub(crate) json: String,
-    /// The answer in words.
+    /// The response in words.
     pub(crate) words: Vec<String>,
     /// What else there is to know.
     pub(crate) note: Option<String>,
@@ -60,17 +60,17 @@ impl Done {
         self
     }
 
-    /// Serves whoever waits first, and says who does it otherwise.
+    /// Serves the first waiter, and says who does it otherwise.
     pub(crate) async fn and_serves(mut self, table_client: &TableClient, key: &Key) -> Self {
         if let Some(pool) = &self.pool
             && next::serve(table_client, pool).await
         {
-            let words = "whoever waited first in its pool is in it now";
+            let words = "the first waiter of its pool is in it now";
             self.words.push(words.to_owned());
         }
         if let Some(waits) = self.waits.take() {
             let is_served = next::serve(table_client, key).await;
-            let words = is_served.then(|| "whoever waited first has it now".to_owned());
+            let words = is_served.then(|| "the first waiter has it now".to_owned());
             self.words.push(words.unwrap_or(waits));
         }
         self
@@ -204,7 +204,7 @@ fn limited_words(limited: LimitOutcome, view: &KeyView) -> Result<Done, Failure>
     } else if limited == LimitOutcome::Unlimited && view.waiting() > 0 {
         // How many may hold it now, only its requests say.
         let words =
-            "whoever waits is granted what is free by the next sweep of the stack, within a minute";
+            "the next sweep of the stack grants what is free to the waiters, within a minute";
         done.waits = Some(words.to_owned());
     }
     if let LimitOutcome::Limited { permits } = limited
@@ -231,7 +231,7 @@ const fn work_goes_on(held: &HeldView) -> Option<&'static str> {
             look_again_at: Some(_),
             ..
         } => Some(
-            "its execution is over or unknown, and a task of it may still be at work beside the next holder",
+            "its execution has ended or is unknown, and a task of it may still be at work beside the next holder",
         ),
         ViewUntil::Execution { .. } => Some(
             "its execution may still run, and learns nothing of this: it works on beside the next holder, \

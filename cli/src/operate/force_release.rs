@@ -21,12 +21,12 @@ work until then: stop it first, or fence the resource with the token that is pri
 
 A lease that lasts while an execution runs needs no extend, so its execution learns nothing, and works on beside the next
 holder. With --stop the execution is stopped instead, and the lease ends as after any stop: at once if every task has
-answered, which the command waits for. If it is kept, for the grace time of the stack or for a redrive (keep_seconds), the
-command says so and does not wait. The execution of a start that has its turn and has not begun is begun first.
+answered, which the command waits for. If it is kept, for the grace period of the stack or for a redrive (keep_seconds), the
+command says so and does not wait. The execution of a start that was granted the key and has not begun is begun first.
 
-With --pool it ends the lease of whoever has that permit of the pool: of the key too, since it is one lease.
+With --pool it ends the lease of the holder of that permit of the pool: of the key too, since it is one lease.
 
-Whoever waits first in the queue is served at once: by the stack's function sweep if LEASEHOLD_SWEEP names it, otherwise with
+The first waiter in the queue is served at once: by the stack's function sweep if LEASEHOLD_SWEEP names it, otherwise with
 your rights in Step Functions. If neither can be, the next sweep of the stack serves it, within a minute.
 
 Exit codes: 0 ended, 1 nobody holds the key, you declined, or the lease of a stopped execution is kept.")]

@@ -22,7 +22,7 @@ pub(crate) use change::{Change, who_waits};
 pub(crate) use force_release::ForceRelease;
 pub(crate) use stop::{ask_to_stop, check_stoppable};
 
-/// Time limit for STS. After it, the act goes on without the caller.
+/// Timeout for STS. After it, the act goes on without the caller.
 const ASKING: Duration = Duration::from_secs(2);
 
 /// The arguments of every act on a key.
@@ -77,7 +77,7 @@ impl OperatorArgs {
         confirm(self.yes, question)
     }
 
-    /// Prints the answer, as the JSON of the function operate or in words.
+    /// Prints the response, as the JSON of the function operate or in words.
     fn print(&self, answer: &impl serde::Serialize, words: &str) -> Result<(), Failure> {
         if self.json {
             print(&json(answer)?)
@@ -126,7 +126,7 @@ impl OperatorArgs {
 #[command(after_help = "\
 Examples:
   leasehold freeze deploy/production --who alice --why 'incident 77'
-  leasehold unfreeze deploy/production --who alice --why 'incident 77 is over'
+  leasehold unfreeze deploy/production --who alice --why 'incident 77 has ended'
 
 A frozen key has no new grants, takeovers or revivals. The present holder may still extend in time and release: end its lease
 with `leasehold force-release`. A key that was never leased can be frozen too.
@@ -149,9 +149,9 @@ impl FreezeArgs {
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  leasehold unfreeze deploy/production --who alice --why 'incident 77 is over'
+  leasehold unfreeze deploy/production --who alice --why 'incident 77 has ended'
 
-Whoever waits first in the queue is served at once: by the stack's function sweep if LEASEHOLD_SWEEP names it, otherwise with
+The first waiter in the queue is served at once: by the stack's function sweep if LEASEHOLD_SWEEP names it, otherwise with
 your rights in Step Functions. If neither can be, the next sweep of the stack serves it, within a minute.
 
 Exit codes: 0 the key can be granted again, 1 it was not frozen, or you declined.")]
@@ -208,7 +208,7 @@ fn confirm(yes: bool, question: &str) -> Result<(), Failure> {
 #[command(after_help = "\
 Examples:
   leasehold limit partner-x 2 --who alice --why 'their maintenance, until six'
-  leasehold limit partner-x none --who alice --why 'maintenance is over'
+  leasehold limit partner-x none --who alice --why 'maintenance has ended'
   leasehold limit deploy/production 0 --who alice --why 'incident 77'
   leasehold limit --pool imports 4 --who alice --why 'the partner is slow'
 
@@ -218,7 +218,7 @@ takes effect at once, and a lower one as leases end. A key whose requests send n
 With 0 nobody is granted the key. Unlike a frozen key's, its queue stays open: who waits keeps the place, and others may join.
 Who does not wait gets Lease.Frozen, which says who has set the limit and why, or Lease.Held while somebody has the key or waits.
 
-Whoever waits first in the queue is served at once: by the stack's function sweep if LEASEHOLD_SWEEP names it, otherwise with
+The first waiter in the queue is served at once: by the stack's function sweep if LEASEHOLD_SWEEP names it, otherwise with
 your rights in Step Functions. If neither can be, the next sweep of the stack serves it, within a minute.
 
 Exit codes: 0 stored, or removed, 1 there was no limit to remove, or you declined.")]

@@ -75,7 +75,7 @@ pub(crate) fn check_stoppable(held: &HeldView) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Stops the execution that has the key. That of a start that has its turn and has not begun is begun first.
+/// Stops the execution that has the key. That of a start that was granted the key and has not begun is begun first.
 pub(crate) async fn ask_to_stop(
     table_client: &TableClient,
     key: &Key,

@@ -178,7 +178,7 @@ async fn nothing_found_is_a_no() {
     let logs = home.to_str().unwrap();
     let ran = account.run(&["--logs", logs, "--since", "1s"]).await;
     assert_eq!(ran.code, Some(1), "{ran:?}");
-    assert!(ran.err.contains("tells of a grant of k"), "{ran:?}");
+    assert!(ran.err.contains("reports a grant of k"), "{ran:?}");
     let ran = account.run(&["--logs", &format!("{logs}/none")]).await;
     assert_eq!(ran.code, Some(3), "{ran:?}");
     assert_eq!(account.asked(), Vec::<String>::new());

@@ -154,7 +154,7 @@ async fn key_with_waiters_only_is_listed() {
         "limit", "k", "none", "--who", "alice", "--why", "test", "--yes",
     ];
     let ran = all.run(&none).await;
-    let who = "\nwhoever waited first has it now\n";
+    let who = "\nthe first waiter has it now\n";
     assert!(ran.out.ends_with(who), "{ran:?}");
     assert_eq!(all.server.runs().len(), 1, "it is started");
 }
@@ -175,7 +175,7 @@ async fn eviction_serves_who_waits() {
         "--yes",
     ];
     let ran = all.run(&evict).await;
-    let who = "\nwhoever waited first has it now\n";
+    let who = "\nthe first waiter has it now\n";
     assert!(ran.out.ends_with(who), "{ran:?}");
 }
 
@@ -212,7 +212,7 @@ async fn stacks_sweep_serves_who_waits() {
         command.env("AWS_ENDPOINT_URL_LAMBDA", host.url());
         ended(command).await.out
     };
-    let who = "\nwhoever waited first has it now\n";
+    let who = "\nthe first waiter has it now\n";
     all.fixture.grant("k", "worker", LONG).await;
     all.start("k", &[]).await;
     let freed = by_the_stack(&["force-release", "k"]).await;
@@ -302,7 +302,7 @@ async fn held_key_queues_the_start() {
     let other = all.fixture.grant("k", "worker 7", LONG).await;
     let ran = all.start("k", &["--wait", "1h", "--keep", "1d"]).await;
     assert_eq!(ran.code, Some(0), "{ran:?}");
-    let wanted = format!("in the queue: {ONE} begins when it is its turn\n");
+    let wanted = format!("in the queue: {ONE} begins when it is granted the key\n");
     assert_eq!(ran.out, wanted);
     assert!(
         ran.err.contains("k is held by worker 7 for another"),
@@ -617,7 +617,7 @@ async fn pool_without_limit_is_served() {
     assert!(pooled("a").await.starts_with("started: "));
     assert_eq!(limit("1").await, "pool imports is limited to 1\n");
     assert!(pooled("b").await.starts_with("in the queue: "));
-    let said = "pool imports has no limit any more\nwhoever waited first has it now\n";
+    let said = "pool imports has no limit any more\nthe first waiter has it now\n";
     assert_eq!(limit("none").await, said);
 }
 
@@ -670,7 +670,7 @@ async fn pools_are_shown_and_limited() {
     assert!(waiting.contains("\npool imports  "), "{waiting}");
     let limit = [&["limit", "--pool", "imports", "2"][..], &because].concat();
     let limited = world.run(&limit).await;
-    let said = "pool imports is limited to 2\nwhoever waited first has it now";
+    let said = "pool imports is limited to 2\nthe first waiter has it now";
     assert!(limited.out.starts_with(said), "{limited:?}");
     for wrong in [
         &["limit", "--pool", "imports"][..],

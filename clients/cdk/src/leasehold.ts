@@ -33,7 +33,7 @@ export interface LeaseholdProps {
 export enum IfHeld {
   /** Wait in the queue, first come, first served. */
   WAIT = 'wait',
-  /** Wait in the queue, and send away who waits there already: a guard fails with `Lease.Superseded`, a section succeeds, and both do nothing. */
+  /** Wait in the queue, and supersede everybody who waits there already: their guard fails with `Lease.Superseded`, their section succeeds, and both do nothing. */
   LATEST = 'latest',
   /** Stop the holder, and then wait as with `LATEST`. For a guard without permits. */
   REPLACE = 'replace',
@@ -64,7 +64,7 @@ export interface LeaseProps {
    */
   readonly permits?: number;
   /**
-   * How long the key stays closed after each grant, in seconds, also if the work ends before.
+   * Cooldown: for how long after each grant the key is not granted again, in seconds, even if the work ends before.
    *
    * @default 0
    */
@@ -137,7 +137,7 @@ export class Leasehold extends Construct {
   public readonly acquireFunction: lambda.IFunction;
   public readonly extendFunction: lambda.IFunction;
   public readonly releaseFunction: lambda.IFunction;
-  /** Starts state machines of yours through keys: those in the parameter `StartedStateMachine`. */
+  /** Starts state machines of yours under leases: those in the parameter `StartedStateMachine`. */
   public readonly startFunction: lambda.IFunction;
   public readonly inspectFunction: lambda.IFunction;
   public readonly operateFunction: lambda.IFunction;

@@ -1,4 +1,4 @@
-// Writes a section: the states that acquire and release, and those that prove the lease after a redrive.
+// Writes a section: the states that acquire and release, and those that verify the lease after a redrive.
 import { Duration, aws_stepfunctions as sfn, aws_stepfunctions_tasks as tasks } from 'aws-cdk-lib';
 import { IfHeld, Leasehold, SectionProps } from './leasehold';
 
@@ -105,11 +105,11 @@ export function writeSection(leasehold: Leasehold, name: string, states: sfn.ICh
   for (const one of members) {
     const inside = one instanceof sfn.Parallel || one instanceof sfn.Map || one instanceof sfn.DistributedMap;
     if (inside && props.keepSeconds === undefined) {
-      throw new Error(`section ${name}: after a redrive, the tasks in ${one.id} cannot prove that the lease still lasts: give keepSeconds`);
+      throw new Error(`section ${name}: after a redrive, the tasks in ${one.id} cannot verify that the lease still lasts: give keepSeconds`);
     }
     if (!isTask(one)) continue;
     const extend = call(`ExtendFor${one.id}`, {
-      comment: 'After a redrive, which skips the acquire: proves that the lease still lasts. Otherwise an expression has failed, and fails here too.',
+      comment: 'After a redrive, which skips the acquire: verifies that the lease still lasts. Otherwise an expression has failed, and fails here too.',
       lambdaFunction: leasehold.extendFunction,
       payload: sfn.TaskInput.fromObject({ lease: `{% ${REDRIVES} != $${proven} ? $${lease} %}` }),
       assign: { [lease]: '{% $states.result.Payload.lease %}', [proven]: `{% ${REDRIVES} %}` },
@@ -134,7 +134,7 @@ export function writeSection(leasehold: Leasehold, name: string, states: sfn.ICh
 }
 
 /**
- * After a redrive, a task's time limit has no value, and the clause before all others leads to `extend`. CDK has no way to say
+ * After a redrive, a task's timeout has no value, and the clause before all others leads to `extend`. CDK has no way to say
  * this of a task that exists, so the task's JSON is changed.
  */
 function prove(task: Task, extend: tasks.LambdaInvoke, proven: string, where: string, kept: boolean): void {
@@ -148,7 +148,7 @@ function prove(task: Task, extend: tasks.LambdaInvoke, proven: string, where: st
     const caught = theirs.some((clause) => clause.ErrorEquals.includes(NO_VALUE));
     if (typeof limit !== 'number' || caught) {
       if (kept) return { ...json, Catch: theirs.length > 0 ? theirs : undefined };
-      throw new Error(`${where} cannot prove that the lease still lasts after a redrive, because of its own ${
+      throw new Error(`${where} cannot verify that the lease still lasts after a redrive, because of its own ${
         caught ? `Catch of ${NO_VALUE}` : 'TimeoutSeconds'}: give keepSeconds`);
     }
     const ours = { ErrorEquals: [NO_VALUE], Output: UNCHANGED, Next: extend.stateId };

@@ -1,4 +1,4 @@
-"""Leases of Leasehold from Python: acquire, extend and release by the Lambda functions of the stack, and starts through keys.
+"""Leases of Leasehold from Python: acquire, extend and release by the Lambda functions of the stack, and starts under leases.
 
 Install the package `leasehold`, or copy this directory. It needs Python 3.11 and a Lambda client, boto3.client("lambda"), which
 you pass in.
@@ -47,7 +47,7 @@ class LeaseError(Exception):
 class LeaseHeld(LeaseError):
     """Another holder holds the key. `details` has holder, expires_at, retry_at, wait_seconds and more.
 
-    Or nobody does, and it stays closed after its last grant: then `details` has opens_at in place of expires_at.
+    Or nobody does, and it is in a cooldown after its last grant: then `details` has opens_at in place of expires_at.
     """
 
     name = "Lease.Held"
@@ -152,7 +152,7 @@ class _Secret(str):
 
 @dataclass(frozen=True)
 class Fence:
-    """The parts of a guarded write. Join `condition` with yours by " AND ", `assignment` by ", "."""
+    """The parts of a fenced write. Join `condition` with yours by " AND ", `assignment` by ", "."""
 
     condition: str
     assignment: str
@@ -283,7 +283,7 @@ class Leasehold:
                 at_least_seconds: Optional[float] = None, context: Any = None) -> Lease:
         """Acquires the lease of a key. Raises LeaseHeld if another holder holds it.
 
-        The key stays closed for `at_least_seconds` after the grant, also if the lease is released before.
+        The key is in a cooldown for `at_least_seconds` after the grant, even if the lease is released before.
 
         With `wait_seconds` it asks again until then, after pauses with full jitter, each of which is an invocation. In a Lambda
         function pass its `context` too: the wait ends two seconds before the function's time does.
@@ -355,15 +355,15 @@ class Leasehold:
               pool: Optional[Pool] = None, wait: bool = False) -> Started:
         """Starts an execution as soon as it can have the key: now, or when those before it have ended.
 
-        `if_held` says what to do while somebody else has the key: "wait" (the default); "latest", which sends away those
-        who wait already; "replace", which also stops an execution that was started through the key; "fail" with LeaseHeld; or
+        `if_held` says what to do while somebody else has the key: "wait" (the default); "latest", which supersedes those
+        who wait already; "replace", which also stops an execution that was started under the key; "fail" with LeaseHeld; or
         "skip".
 
         `pass_lease` adds `leasehold` to the input, with
         key and fencing token; "handle" adds the lease too, to release it early.
         With `permits` so many may have the key at once, and the execution gets one of them.
         With a `pool` it takes a permit of that one besides, before it begins.
-        The key stays closed for `at_least_seconds` after the execution got it, also if that ends before.
+        The key is in a cooldown for `at_least_seconds` after the execution got it, even if that ends before.
         The same key, machine, name and input start once: pass a name to repeat a start that ended with LeaseUnavailable.
         Raises LeaseNotStarted if the start has failed: Step Functions refuses it, or the key was not free in time.
 
@@ -482,7 +482,7 @@ class Leasehold:
         waits all the same, and up to ten minutes longer: one of them may have joined the queue.
 
         An error of `work` reaches the caller. LeaseLost after `work` says that the lease was taken away meanwhile, or, rarely, that
-        the answer of the release was lost and others had the key since. A release that fails is only seen in the history.
+        the response of the release was lost and others had the key since. A release that fails is only seen in the history.
 
         Not re-entrant: in `work`, a lease of the same key waits for the one that the execution has.
         """
@@ -503,7 +503,7 @@ class Leasehold:
         timeout = Duration.from_seconds(math.ceil(wait_seconds) + _ANSWER_SECONDS)
         callback = context.create_callback(name, CallbackConfig(timeout=timeout))
         # A repeated step has the same callback, so it is the same request and keeps its place in the queue. The callback's id lets
-        # whoever may answer callbacks answer this one: a request id may be logged, so it is only a digest.
+        # everybody who may answer callbacks answer this one: a request id may be logged, so it is only a digest.
         request_id = hashlib.sha256(callback.callback_id.encode()).hexdigest()
 
         def ask(_: Any) -> None:
@@ -609,7 +609,7 @@ class _Waits:
         retry_at = held.details.get("retry_at")
         expires = _instant(retry_at).timestamp() - now if retry_at else 0
         if expires > 0:
-            # From then on the lease may be taken over, by whoever asks first.
+            # From then on the lease may be taken over, by the first that asks.
             pause = min(pause, expires + random.uniform(0, self.FIRST))
         return min(pause, left)
 
@@ -626,7 +626,7 @@ def _try_to_release(lease: Lease) -> None:
 
 
 class _Asked:
-    """One attempt in a thread, whose lease may be given back while it is under way."""
+    """One attempt in a thread, whose lease may be released while it is under way."""
 
     def __init__(self, one: Callable[[Mapping[str, Any]], Lease], event: Mapping[str, Any]) -> None:
         self._one, self._event, self._lock = one, event, threading.Lock()

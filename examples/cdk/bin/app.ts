@@ -12,7 +12,7 @@ const leasehold = new Leasehold(stack, 'Leasehold', {
   parameters: { LogLevel: 'WARN' },
 });
 
-// The guarded state machines. They contain nothing about leases.
+// The state machines that run under a lease. They contain nothing about leases.
 const settle = new sfn.StateMachine(stack, 'Settle', {
   queryLanguage: sfn.QueryLanguage.JSONATA,
   definitionBody: sfn.DefinitionBody.fromChainable(

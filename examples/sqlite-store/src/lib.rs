@@ -19,7 +19,7 @@ use leasehold::{
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-/// The index is `holder`: rows that are held, and whoever waits.
+/// The index is `holder`: rows that are held, and waiters.
 const SCHEMA: &str = "CREATE TABLE IF NOT EXISTS items (
     pk TEXT, sk TEXT, holder TEXT, item TEXT NOT NULL, PRIMARY KEY (pk, sk));
     CREATE INDEX IF NOT EXISTS held ON items (holder, pk, sk) WHERE holder IS NOT NULL";

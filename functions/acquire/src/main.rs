@@ -31,14 +31,14 @@ pub(crate) struct Request {
     lifetime: Option<LifetimeKind>,
     /// Length of a lease with a deadline, in seconds. It has to be longer than the guard (`LEASE_GUARD_MS`).
     ttl_seconds: Option<Ttl>,
-    /// How long a lease with lifetime "execution" stays after a failure, stop or time-out, in seconds; 0 if left out.
+    /// How long a lease with lifetime "execution" stays after a failure, stop or timeout, in seconds; 0 if left out.
     keep_seconds: Option<KeepTime>,
     /// How many may hold the key at once; 1 if left out.
     permits: Option<Permits>,
     /// A permit of this pool besides the key, which many keys share: the request takes its key first, waits in the pool, and is notified
     /// once it has both. Only with `task_token` or `callback_id`.
     pool: Option<Pool>,
-    /// How long the key stays closed after the grant, also if it is given back before, in seconds; 0 if left out.
+    /// Cooldown: for how long after the grant the key is not granted again, even if it is released before, in seconds; 0 if left out.
     #[serde(default)]
     at_least_seconds: AtLeast,
     /// What others may see of the lease.
@@ -100,7 +100,7 @@ enum IfHeld {
     Skip,
     /// Wait in the queue: the default with `task_token` or `callback_id`, and only with one of them.
     Wait,
-    /// Wait in the queue, and only the newest does: whoever waits already is sent away with Lease.Superseded. Only with
+    /// Wait in the queue, and only the newest does: everybody who waits already fails with Lease.Superseded. Only with
     /// `task_token` or `callback_id`.
     Latest,
 }

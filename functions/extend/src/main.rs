@@ -1,4 +1,4 @@
-//! Moves the deadline of one lease or of several, and proves that each is still valid. Fails with `Lease.Lost` if the
+//! Moves the deadline of one lease or of several, and verifies that each is still valid. Fails with `Lease.Lost` if the
 //! lease has ended, and with `Lease.Expired` or `Lease.Frozen` if it has expired and may not be revived.
 
 use leasehold::{

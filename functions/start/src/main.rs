@@ -36,10 +36,10 @@ pub(crate) struct Request {
     permits: Option<Permits>,
     /// A permit of this pool besides the key, which many keys share: the start takes its key first, and waits in the pool.
     pool: Option<Pool>,
-    /// How long the key stays closed after the execution got it, also if it ends before, in seconds; 0 if left out.
+    /// Cooldown: for how long after the grant the key is not granted again, even if the execution ends before, in seconds; 0 if left out.
     #[serde(default)]
     at_least_seconds: AtLeast,
-    /// How long the key stays with the execution after a failure, stop or time-out, in seconds; 0 if left out.
+    /// How long the key stays with the execution after a failure, stop or timeout, in seconds; 0 if left out.
     #[serde(default)]
     keep_seconds: KeepTime,
     /// Add `leasehold` to the input: with key and fencing token, or with "handle" also the `lease`.
@@ -68,9 +68,9 @@ enum IfHeldWord {
     Fail,
     /// Answer "skipped".
     Skip,
-    /// Wait in the queue, and only the newest does: whoever waits already is sent away.
+    /// Wait in the queue, and only the newest does: it supersedes everybody who waits already.
     Latest,
-    /// As "latest", and stop the execution that was started through the key and has it.
+    /// As "latest", and stop the execution that was started under the key and has it.
     Replace,
 }
 

@@ -70,7 +70,7 @@ pub(crate) async fn handle<S: Store>(
         Trigger::Schedule => SweepBounds::Schedule,
         Trigger::Call(request) => request.bounds()?,
     };
-    // The table's other users follow the settings of its stack. A floor that was lowered is told after the sweep.
+    // The table's other users follow the settings of its stack. A floor that was lowered is reported after the sweep.
     let published = queue.publish_rules().await;
     let swept = queue.sweep(bounds).await?;
     published.map(|()| swept)

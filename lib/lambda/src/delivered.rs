@@ -106,7 +106,7 @@ impl<T> Delivered<T> {
     }
 
     /// As [`Delivered::each`]. A message of whose answer `is_open` is true goes back to its queue, which delivers it once more after
-    /// its visibility timeout; then it is done, whatever the answer.
+    /// its visibility timeout; then it is done, whatever the response.
     ///
     /// # Errors
     /// As [`Delivered::each`].

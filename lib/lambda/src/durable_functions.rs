@@ -125,7 +125,7 @@ impl Workflows for DurableFunctions {
                         stopped_at: instant(ended),
                         // Nobody redrives it. But with this a lease with a deadline is cut, as after any end but success.
                         redrivable: *status != ExecutionStatus::Succeeded,
-                        // After a stop or a time-out, an invocation goes on to its next checkpoint. Only a handler that has returned
+                        // After a stop or a timeout, an invocation goes on to its next checkpoint. Only a handler that has returned
                         // is known to do nothing more.
                         all_answered: *status == ExecutionStatus::Succeeded,
                     },
@@ -142,7 +142,7 @@ impl Workflows for DurableFunctions {
     }
 }
 
-/// What a cause tells people.
+/// What a cause says to people.
 fn message(cause: &str) -> Option<String> {
     let error: Value = serde_json::from_str(cause).ok()?;
     let told: Value = serde_json::from_str(error["errorMessage"].as_str()?).ok()?;

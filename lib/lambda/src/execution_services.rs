@@ -26,7 +26,7 @@ macro_rules! ask {
     }};
 }
 
-/// The same for what a function that never looks does not call: its role does not allow it, and the code that reads the answer is
+/// The same for what a function that never looks does not call: its role does not allow it, and the code that reads the response is
 /// not linked.
 macro_rules! look {
     ($services:expr, $execution:expr, $call:ident($($argument:expr),*)) => {{

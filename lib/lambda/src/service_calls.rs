@@ -10,7 +10,7 @@ use leasehold::{
 };
 
 /// There are no retries. After a retry, a refusal could mean that the first call arrived. Without one, a refusal
-/// proves that nobody waits with the token, and the next waiter may have the key at once.
+/// shows that nobody waits with the token, and the next waiter may have the key at once.
 const CONNECT: Duration = Duration::from_millis(500);
 pub(crate) const CALL: Duration = Duration::from_millis(1500);
 

@@ -55,7 +55,7 @@ impl StepFunctions {
     }
 }
 
-/// The most pages of a history, of a thousand events each; a longer history proves nothing.
+/// The most pages of a history, of a thousand events each; a longer history decides nothing.
 const PAGES: usize = 5;
 
 /// How deep the executions are nested that are followed; what is deeper may be at work.
@@ -297,7 +297,7 @@ const NOT_DECRYPTED: [&str; 2] = ["KmsAccessDeniedException", "KmsInvalidStateEx
 /// The same, or what the role may not read.
 const NOT_READ: [&str; 3] = [NOT_DECRYPTED[0], NOT_DECRYPTED[1], "AccessDeniedException"];
 
-/// A history that cannot be read is counted, and proves nothing.
+/// A history that cannot be read is counted, and decides nothing.
 fn unread(execution: &Holder, error: Unread) {
     let what = format!("execution {execution}");
     let error = failed("states:GetExecutionHistory", what, error);

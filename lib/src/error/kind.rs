@@ -107,7 +107,7 @@ kinds! {
         "The table throttled the request; an attempt before, whose response was lost, may have been applied.",
         "Retry with the same request, with backoff.";
     Unavailable "Lease.Unavailable", ERROR, Some(Metric::Unavailable), 1, 3, OutcomeUnknown,
-        "The outcome is unknown: time-out, connection, server error, a panic of the function.",
+        "The outcome is unknown: timeout, connection, server error, a panic of the function.",
         "Retry with the same request.";
     QueueTimeout "Lease.QueueTimeout", ERROR, None, 0, 1, No,
         "The request waited in the queue for its wait_seconds.",

@@ -130,7 +130,7 @@ impl<S: Store> Leases<S> {
             if first.frozen.is_some() && !waits {
                 return Err(frozen_error(key.clone(), first.clone()));
             }
-            // Whoever waits comes first, or nobody is to be granted one.
+            // Waiters come first, or nobody is to be granted one.
             if waits || first.head().is_some() || limit == 0 {
                 return Ok(TriedPermit::Taken(rows));
             }
@@ -322,7 +322,7 @@ impl<S: Store> Leases<S> {
     }
 
     /// A lease that the holder has already. If it was to learn of it by a task token, it learns of it here: that is
-    /// written first, because somebody may be about to take back what the holder was never told.
+    /// written first, because somebody may be about to take back what the holder was never notified of.
     async fn replayed(&self, address: Address, row: Row, asked: &Grant) -> Result<Granted, Error> {
         if row.waits_in_pool() {
             return Err(changed(&address.key));
@@ -373,7 +373,7 @@ impl<S: Store> Leases<S> {
         }
     }
 
-    /// Who holds the key. If nobody holds it, this is whoever waits first; to read its item takes one more request.
+    /// Who holds the key. If nobody holds it, this is the first waiter; to read its item takes one more request.
     pub(crate) async fn contention(
         &self,
         address: Address,
@@ -425,7 +425,7 @@ impl<S: Store> Leases<S> {
                 Ok(Some((request.holder.clone(), request.metadata.clone())))
             }
             Ok(None) => self.pass_over(key, row, head).await.map(|_| None),
-            // Whose policy covers the rows of its keys may not read starts: it asks again, and meets whoever began.
+            // Whose policy covers the rows of its keys may not read starts: it asks again, and meets the one that began.
             Err(Error::Denied { .. }) if head.is_start() => Ok(None),
             Err(error) => Err(error),
         }
@@ -442,7 +442,7 @@ impl<S: Store> Leases<S> {
         Ok(self.contention_for(lease, row, asker))
     }
 
-    /// The same for a row that nobody holds, and that stays closed.
+    /// The same for a row that nobody holds, and that is in a cooldown.
     fn closed(
         &self,
         address: Address,

@@ -1,4 +1,4 @@
-//! Extend: moves the deadline of a lease, or proves an execution lease.
+//! Extend: moves the deadline of a lease, or verifies an execution lease.
 
 use std::time::Duration;
 
@@ -14,15 +14,15 @@ use crate::{
 };
 
 impl<S: Store> Leases<S> {
-    /// Moves the deadline to now plus the ttl, and proves that the lease is still the caller's.
+    /// Moves the deadline to now plus the ttl, and verifies that the lease is still the caller's.
     ///
     /// This takes one conditional write. Extend never shortens a lease. If the call is repeated or delayed, or asks
     /// for less than what is left, the deadline stays as it is; a second write then shows observers that the holder
     /// is alive. A lease whose deadline has passed is revived if nobody was granted the key since and nobody waits
     /// for it. If somebody waits, the lease is lost; extend also ends it if the clock margin has passed.
     ///
-    /// An execution lease has no deadline to move: the call only proves that it is still held, by a write that raises the
-    /// version, so that a look at the execution that is under way does not end what was just proven.
+    /// An execution lease has no deadline to move: the call only verifies that it is still held, by a write that raises the
+    /// version, so that a look at the execution that is under way does not end what was just verified.
     ///
     /// # Errors
     /// [`Error::Lost`] if the key was granted to somebody else, or the lease was released, swept or deleted; [`Error::Expired`] and [`Error::Frozen`] instead of a revival;
@@ -175,7 +175,7 @@ impl<S: Store> Leases<S> {
         self.check_ttl(ttl).map(|()| Some(ttl))
     }
 
-    /// Proves that an execution lease is still the caller's.
+    /// Verifies that an execution lease is still the caller's.
     async fn prove(&self, lease: &Lease) -> Result<Extended, Error> {
         let (key, address) = (lease.key.clone(), address_of(lease));
         let change = Change::Prove(Prove {

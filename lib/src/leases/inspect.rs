@@ -54,7 +54,7 @@ pub struct Inspection {
     /// How many may hold the key at once, if an operator has set it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<Box<Limit>>,
-    /// Until when it stays closed after its last grant, if it does: nobody is granted it before, and up to the clock margin
+    /// Until when it is in the cooldown of its last grant, if it is: nobody is granted it before, and up to the clock margin
     /// after, also if it is free.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub opens_at: Option<Timestamp>,
@@ -152,7 +152,7 @@ pub enum ViewUntil {
         /// When Step Functions was last asked about the execution.
         #[serde(skip_serializing_if = "Option::is_none")]
         looked_at: Option<Timestamp>,
-        /// The execution is over, and something of it may still be at work: when it is asked about again.
+        /// The execution has ended, and something of it may still be at work: when it is asked about again.
         #[serde(skip_serializing_if = "Option::is_none")]
         look_again_at: Option<Timestamp>,
         /// When sweep asks about the execution next, if no event comes before and nobody waits for the key.

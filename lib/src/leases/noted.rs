@@ -61,7 +61,7 @@ impl<S: Store> Leases<S> {
             return Ok(());
         }
         match self.note(address, row, None).await {
-            // Whoever may write the rows of the key only may end its leases all the same.
+            // A caller that may only write the rows of the key may end its leases all the same.
             Err(Error::Denied { .. }) => Ok(()),
             noted => noted,
         }

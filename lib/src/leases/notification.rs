@@ -1,4 +1,4 @@
-//! What a row says of the calls that told its holder of its grant, or may have.
+//! What a row says of the calls that notified its holder of its grant, or may have.
 
 use std::time::Duration;
 
@@ -11,14 +11,14 @@ use crate::{
     transition::Head,
 };
 
-/// Whoever calls `StartExecution`, or tells another token than that of the item, does so within this time of its mark.
+/// A caller of `StartExecution`, or one that notifies another token than that of the item, does so within this time of its mark.
 pub(crate) const CALLS_WITHIN: Duration = Duration::from_mins(1);
 
 /// How long a signed request is good.
 const SIGNATURE: Duration = Duration::from_mins(5);
 
 impl<S: Store> Leases<S> {
-    /// Counts another call, before it is made: of a token, or of `StartExecution`. From then on whoever called before can neither take
+    /// Counts another call, before it is made: of a token, or of `StartExecution`. From then on no earlier caller can either take
     /// the grant back nor fail the start, because the version has changed. A refusal that was noted says nothing of this token. None if
     /// the row has changed.
     pub(crate) async fn mark(
@@ -38,7 +38,7 @@ impl<S: Store> Leases<S> {
     }
 
     /// The same for the token of another request of the same holder, which no item has. If the first token was found dead, that stays
-    /// known: a look decides, when it can show whether this one was told, as late as it may be.
+    /// known: a look decides, when it can show whether this one was notified, as late as it may be.
     pub(crate) async fn mark_for_another(
         &self,
         at: &Address,
@@ -54,7 +54,7 @@ impl<S: Store> Leases<S> {
         self.change_notification(at, row, notification, None).await
     }
 
-    /// Notes that the token with which `row`'s holder was told last is dead, although somebody may have told it before; of a start,
+    /// Notes that the token with which `row`'s holder was notified last is dead, although somebody may have notified it before; of a start,
     /// that nobody calls any more. A look at its history, half a minute later, shows whether it knows.
     pub(crate) async fn note_refusal(&self, at: &Address, row: &Row) -> Result<Option<Row>, Error> {
         let now = self.now();

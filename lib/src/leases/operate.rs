@@ -56,7 +56,7 @@ pub enum ForceReleaseOutcome {
     Forced {
         /// The lease that was ended.
         evicted: Box<LeaseView>,
-        /// The operator's token, above the evicted holder's and below the next grant's: a guarded
+        /// The operator's token, above the evicted holder's and below the next grant's: a fenced
         /// write with it makes the resource refuse the evicted holder at once.
         fencing_token: Counter,
     },
@@ -144,7 +144,7 @@ pub(crate) enum NotBegun {
 }
 
 impl<S: Store> Leases<S> {
-    /// Ends the grant of `key` whoever holds it, and raises its token, so that the resource can refuse a guarded
+    /// Ends the grant of `key`, whichever holder has it, and raises its token, so that the resource can refuse a fenced
     /// write of the evicted holder. The holder's next extend is [`Error::Lost`], and so is its strict release. The
     /// next grant is a takeover from a holder whose grant ended `forced`. The holder itself may still be at work:
     /// stop it first, or fence the resource.
@@ -236,7 +236,7 @@ impl<S: Store> Leases<S> {
                 ended: Ended::Forced,
                 last_token: seen.fencing_token,
             },
-            // A start that nobody asked for has not had its turn, and may be asked for.
+            // A start that nobody asked for was not granted the key, and may be asked for.
             request: if was_asked_for {
                 seen.request.clone()
             } else {
@@ -246,7 +246,7 @@ impl<S: Store> Leases<S> {
         }
     }
 
-    /// Writes down who is about to have the execution stopped that holds `key`, and why: the row says so, and the log of whoever
+    /// Writes down who is about to have the execution stopped that holds `key`, and why: the row says so, and the log of the one that
     /// ends its lease. Returns whether it holds the key.
     ///
     /// # Errors
@@ -335,7 +335,7 @@ impl<S: Store> Leases<S> {
     ///
     /// A lower number takes effect as permits are returned, a higher one at once, also for those who wait. A mutex, whose
     /// callers ask for no permit, stays a mutex. With 0 nobody is granted the key, and everybody keeps the place in the queue;
-    /// whoever does not wait gets [`Error::Frozen`], or [`Error::Held`] while somebody has it or waits. An acquire or a hand-over
+    /// a caller that does not wait gets [`Error::Frozen`], or [`Error::Held`] while somebody has it or waits. An acquire or a grant to a waiter
     /// that is in progress at that moment may still grant a permit as before. If the call is repeated, it stores the same number
     /// again.
     ///

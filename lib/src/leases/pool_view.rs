@@ -12,7 +12,7 @@ use crate::{
     values::{Holder, Key},
 };
 
-/// The most permits that a pool may have: whoever is inside is written with every change of it.
+/// The most permits that a pool may have: everybody inside is written with every change of it.
 const MOST: u16 = 300;
 
 /// Fails for more permits than a pool may have.

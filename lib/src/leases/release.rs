@@ -11,7 +11,7 @@ use crate::{
     values::Key,
 };
 
-/// A row whose grant has ended: whoever waits for it is to be served.
+/// A row whose grant has ended: the first waiter for it is to be served.
 #[derive(Debug)]
 pub(crate) struct Freed {
     pub(crate) at: Address,
@@ -44,7 +44,7 @@ impl<S: Store> Leases<S> {
     /// Ends the lease if it is still the caller's, also after it expired.
     ///
     /// The lease of a handle that was [re-entered](Lease::reentered) is kept, and nothing is written. Any other release
-    /// takes one conditional write. It never frees somebody else's lease, and may be repeated for ever. Whoever waits for the
+    /// takes one conditional write. It never frees somebody else's lease, and may be repeated for ever. The first waiter for the
     /// key is left to the next sweep; [`Queue::release`](crate::Queue::release) grants it at once.
     ///
     /// # Errors

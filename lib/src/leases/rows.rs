@@ -36,9 +36,9 @@ pub(crate) enum Standing<'a> {
 /// Who is to be granted a permit. It decides which ones count as taken.
 #[derive(Clone, Copy)]
 pub(crate) enum Candidate<'a> {
-    /// One that asks. It may take over a lease that is over, by the clock or by its observation, but nothing that others wait for.
+    /// One that asks. It may take over a lease that has ended, by the clock or by its observation, but nothing that others wait for.
     Asks(&'a Grant),
-    /// Whoever waits first, by the clock: now minus the margin. It takes nothing over: sweep ends a lease that is over before.
+    /// The first waiter, by the clock: now minus the margin. It takes nothing over: sweep ends a lease that has expired before.
     Waits(Timestamp),
 }
 
@@ -173,7 +173,7 @@ impl Rows {
         held().next().filter(|_| held().count() >= most)
     }
 
-    /// One of the permits that this holder has, if these alone leave a request no room: whoever waits for both waits for itself. One that
+    /// One of the permits that this holder has, if these alone leave a request no room: a holder that waits for both waits for itself. One that
     /// the holder is not to learn of yet, or cannot learn of any more, does not count.
     pub(crate) fn leave_no_room_but_for(
         &self,
@@ -250,7 +250,7 @@ impl Rows {
         until.flatten().max().unwrap_or(Timestamp::from_millis(0))
     }
 
-    /// Whether whoever waits first may find a place here. Where only the first row is known and is held, it may not.
+    /// Whether the first waiter may find a place here. Where only the first row is known and is held, it may not.
     pub(crate) fn may_have_room(&self) -> bool {
         self.all || self.first().is_some_and(|row| row.holding().is_none())
     }
@@ -304,7 +304,7 @@ impl Rows {
         self.in_order(permits, candidate).find(is_free)
     }
 
-    /// What one that asks is granted now, if anything, and its row then. Whoever waits comes first.
+    /// What one that asks is granted now, if anything, and its row then. Waiters come first.
     pub(crate) fn grantable(&self, grant: &Grant) -> Option<(u16, Row)> {
         if !self.waiting().is_empty() {
             return None;
@@ -364,8 +364,8 @@ impl Rows {
     }
 }
 
-/// How many may hold a key at once: what an operator has stored in its first row, or else the smallest number that whoever
-/// asks and those who have these permits have asked for.
+/// How many may hold a key at once: what an operator has stored in its first row, or else the smallest number that the caller
+/// and those who have these permits have asked for.
 fn number<'a>(first: Option<&Row>, asked: Permits, taken: impl Iterator<Item = &'a Row>) -> u16 {
     if let Some(limit) = first.and_then(|row| row.limit.as_ref()) {
         return limit.permits;
@@ -407,7 +407,7 @@ impl<S: Store> Leases<S> {
         rows.filter_map(Result::transpose).collect()
     }
 
-    /// What whoever asked with so many permits may have been granted.
+    /// What a caller that asked for so many permits may have been granted.
     pub(crate) async fn read_rows_for(
         &self,
         key: &Key,
@@ -454,7 +454,7 @@ impl<S: Store> Leases<S> {
         self.store().apply(at, &change, self.limit()).await
     }
 
-    /// Removes the first in the queue, whose item does not wait any more. By the version: whoever passed it over before, after
+    /// Removes the first in the queue, whose item does not wait any more. By the version: a caller that passed it over before, after
     /// which it may have joined anew, has raised it.
     pub(crate) async fn pass_over(
         &self,

@@ -237,7 +237,7 @@ impl<S: Store> Leases<S> {
         if details.starts {
             view.not_begun = self.not_begun(key, &rows).await?;
             view.failed_starts = match self.failed_starts_of(key).await {
-                // Whoever may read the table may lack the right to its index.
+                // A caller that may read the table may lack the right to its index.
                 Err(Error::Denied { .. }) => None,
                 failed => Some(failed?),
             };

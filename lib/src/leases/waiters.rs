@@ -20,7 +20,7 @@ pub struct WaiterView {
     pub place: usize,
     /// Who waits: the execution, or the one that is to be started.
     pub holder: Holder,
-    /// Whether it is a start: its execution begins when it is its turn.
+    /// Whether it is a start: its execution begins when it is granted the key.
     pub start: bool,
     /// Of how many permits it asks for one; none for the mutex.
     #[serde(skip_serializing_if = "Option::is_none")]

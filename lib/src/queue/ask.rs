@@ -1,11 +1,11 @@
-//! Whoever may wait asks for a key, or a permit.
+//! A caller that may wait asks for a key, or a permit.
 //!
 //! The rows are read, and say what becomes of it, by the function that the expressions of the store are held to. Then one write grants it
 //! what is free, if that row is as it was read, or puts it at the end of the queue, if others still have the key. A start's item is stored in
 //! that write, and a task token's with its place. Where another write was faster, what that has left says what becomes of it.
 //!
 //! A grant of the row that has the queue requires that nobody waits. A permit that has a row of its own is granted without a look at the
-//! first row: whoever asked before another began to wait, or before the key was frozen, may have it.
+//! first row: a caller that asked before another began to wait, or before the key was frozen, may have it.
 
 use super::Queue;
 use crate::{
@@ -83,7 +83,7 @@ pub(super) enum AskItem<'a> {
 
 /// What became of it.
 pub(super) enum Asked {
-    /// It was granted this by this call, and nobody was told.
+    /// It was granted this by this call, and nobody was notified.
     Granted(Address, Row),
     /// It was granted this before; or, if it is re-entrant, its holder was.
     Has(Address, Row),
@@ -171,7 +171,7 @@ impl<S: Store> Queue<S> {
         self.join(ask, rows, first).await
     }
 
-    /// Whoever waits for it has the key, and nobody else would end that wait.
+    /// The one that waits for it has the key, and nobody else would end that wait.
     fn waits_for_itself(&self, ask: Ask<'_>, permit: u16, row: &Row) -> Result<Asked, Error> {
         if let AskItem::Start { .. } = ask.item {
             let problem = "its caller has this key itself, and would wait for its own end: start it under another key, or without one";
@@ -294,7 +294,7 @@ impl<S: Store> Queue<S> {
             }
             AskItem::Nothing => self.write_row(at, &change).await?,
             AskItem::Token(item) => {
-                // A join asks for the note itself. Where the row has the queue, nobody can be sent away between this read and the write.
+                // A join asks for the note itself. Where the row has the queue, nobody can be superseded between this read and the write.
                 let request = &item.request.digest;
                 if at.permit == 0 {
                     self.was_not_sent_away(ask.key, request).await?;
@@ -309,7 +309,7 @@ impl<S: Store> Queue<S> {
         Ok(wrote)
     }
 
-    /// Fails for a copy of a request that was sent away for a later one: the note says so.
+    /// Fails for a copy of a request that was superseded by a later one: the note says so.
     pub(super) async fn was_not_sent_away(
         &self,
         key: &Key,

@@ -1,4 +1,4 @@
-//! A start that has its turn: its execution begins, or the start fails and the turn passes on.
+//! A start that was granted the key: its execution begins, or the start fails and the key passes on.
 //!
 //! The row counts the calls of `StartExecution` as it counts those of a task token, in `notification`: `tries` is how often somebody was
 //! about to call, `at` when that was last, and from `refused_at` on nobody calls any more.
@@ -9,11 +9,11 @@
 //! | the name is in use by our input | it has begun | it has begun |
 //! | the name is in use by another input | it fails | it fails |
 //! | refuses | it fails | `refused_at`; it fails when no call can be under way any more, and the service does not know it |
-//! | does not answer, or throttles | it keeps its turn, and is called again | the same |
+//! | does not answer, or throttles | it keeps the key, and is called again | the same |
 //! | denies it | the same, for the grace; then as one that is refused | the same |
 //!
 //! "It has begun" is written whatever the item said before. Everything else is written only together with the row as it was read, so
-//! that whoever marks the row later decides.
+//! that the one that marks the row later decides.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ use crate::{
     values::{Counter, Key, RequestDigest},
 };
 
-/// What became of a start that has its turn.
+/// What became of a start that was granted the key.
 #[derive(Debug)]
 #[expect(
     clippy::large_enum_variant,
@@ -55,7 +55,7 @@ pub(crate) enum Begins {
         /// The row.
         free: Option<Freed>,
     },
-    /// It keeps its turn: it may have begun, or is to begin later, or somebody else sees to it.
+    /// It keeps the key: it may have begun, or is to begin later, or somebody else sees to it.
     Later,
 }
 
@@ -69,7 +69,7 @@ impl<S: Store> Queue<S> {
         until.as_seconds_rounded_up().min(Row::NEVER)
     }
 
-    /// Begins a start that has its turn and may have begun. Somebody may have called before, so that the row is marked
+    /// Begins a start that was granted the key and may have begun. Somebody may have called before, so that the row is marked
     /// first: from then on no earlier caller decides that it has failed. What was read of its item holds: it fails only together with its
     /// row, and one that has begun is found so.
     pub(crate) async fn begin_again(
@@ -106,7 +106,7 @@ impl<S: Store> Queue<S> {
         self.fail(at, row, item, reason).await
     }
 
-    /// Whether a start that has its turn will never begin, which is `known`: no call is under way any more. If the service may
+    /// Whether a start that was granted the key will never begin, which is `known`: no call is under way any more. If the service may
     /// not be asked, one answer ends nothing: the first is noted in the row, and one after the grace ends it.
     pub(crate) async fn never_begins(
         &self,
@@ -187,7 +187,7 @@ impl<S: Store> Queue<S> {
             Err(error) => {
                 error.count();
                 let problem = error.in_full();
-                tracing::error!(%key, %execution, problem, "a start keeps its turn, and is left to sweep");
+                tracing::error!(%key, %execution, problem, "a start keeps the key, and is left to sweep");
                 // A role that may not call gets its policy, or others have the key after a while.
                 if matches!(error, Error::Denied { .. }) && self.is_past_grace(row) {
                     return self.refused_later(at, row, item, problem).await;
@@ -217,7 +217,7 @@ impl<S: Store> Queue<S> {
         Ok(Begins::Failed { reason, free })
     }
 
-    /// What becomes of the start by the answer to a call, which may be the only one for this grant.
+    /// What becomes of the start by the response to a call, which may be the only one for this grant.
     async fn after_call(
         &self,
         at: &Address,
@@ -418,8 +418,8 @@ impl<S: Store> Queue<S> {
         Ok(Some(None))
     }
 
-    /// A start has failed: the task is told that waits for its result. Where none does, it is counted, for an operator. If the task
-    /// cannot be told now, sweep does either.
+    /// A start has failed: the task that waits for its result is notified. Where none does, it is counted, for an operator. If the task
+    /// cannot be notified now, sweep does either.
     pub(crate) async fn has_failed(&self, item: &StartItem, reason: &str, row: Option<&Row>) {
         let (key, request) = (&item.key, item.digest());
         match Box::pin(self.check_result(key, &request, Caller::LeftToSweep)).await {
@@ -485,7 +485,7 @@ impl<S: Store> Queue<S> {
     }
 }
 
-/// Nobody was told. `row` has the grant that was taken back, if there was one.
+/// Nobody was notified. `row` has the grant that was taken back, if there was one.
 pub(crate) fn log_failed(item: &StartItem, reason: &str, row: Option<&Row>) {
     metrics::record(Metric::FailedStarts, 1);
     let (key, execution) = (&item.key, item.execution());

@@ -1,4 +1,4 @@
-//! What ends a grant, or makes room: the leases do it, and whoever waits is served afterwards.
+//! What ends a grant, or makes room: the leases do it, and the waiters are served afterwards.
 
 use std::future::Future;
 
@@ -18,7 +18,7 @@ use crate::{
 };
 
 impl<S: Store> Queue<S> {
-    /// As [`Leases::release`](crate::Leases::release), and the first waiter is granted the key and told, which takes a read, two
+    /// As [`Leases::release`](crate::Leases::release), and the first waiter is granted the key and notified, which takes a read, two
     /// writes and a call to [`crate::Workflows`]; of a permit of an execution lease one query more. If any of that fails, the
     /// lease is released nevertheless and sweep does it later. So does a repeated release.
     ///
@@ -97,7 +97,7 @@ impl<S: Store> Queue<S> {
         self.hold_with(self, lease, work).await
     }
 
-    /// As [`Leases::force_release`](crate::Leases::force_release), and whoever waits is served. Of a start that may not have begun
+    /// As [`Leases::force_release`](crate::Leases::force_release), and the waiters are served. Of a start that may not have begun
     /// it asks the service first.
     ///
     /// # Errors
@@ -141,7 +141,7 @@ impl<S: Store> Queue<S> {
         Ok(outcome.of(place))
     }
 
-    /// As [`Leases::unfreeze`](crate::Leases::unfreeze), and whoever waits is served.
+    /// As [`Leases::unfreeze`](crate::Leases::unfreeze), and the waiters are served.
     ///
     /// # Errors
     /// Those of [`Leases::unfreeze`](crate::Leases::unfreeze).
@@ -158,7 +158,7 @@ impl<S: Store> Queue<S> {
         Ok(outcome)
     }
 
-    /// As [`Leases::limit_to`](crate::Leases::limit_to), and whoever waits is served.
+    /// As [`Leases::limit_to`](crate::Leases::limit_to), and the waiters are served.
     ///
     /// # Errors
     /// Those of [`Leases::limit_to`](crate::Leases::limit_to).

@@ -28,7 +28,7 @@ enum Verdict {
     End(Ended),
     /// The lease stays.
     Keep {
-        /// From this instant on another look may end it, if the execution is over and something of it may be at work.
+        /// From this instant on another look may end it, if the execution has ended and something of it may be at work.
         look_again_at: Option<Timestamp>,
         /// When to look next.
         next: Timestamp,
@@ -39,7 +39,7 @@ enum Verdict {
 enum Knows {
     /// Its history shows the lease.
     Yes,
-    /// It was never told, and never will be.
+    /// It was never notified, and never will be.
     No,
     /// It is too early to ask: not before this instant.
     AskAgainAt(Timestamp),
@@ -63,7 +63,7 @@ pub(crate) enum Looked {
 
 impl<S: Store> Queue<S> {
     /// Ends the execution lease that `row` carries, or keeps it, by what the service said of its holder after the row was
-    /// read; nothing, if it may not be asked. Each write requires the version that was read, so that what an extend has proven
+    /// read; nothing, if it may not be asked. Each write requires the version that was read, so that what an extend has verified
     /// meanwhile stays. It goes by the instant at which the service was asked: a process that was suspended since knows nothing of
     /// a redrive in between, which writes nothing.
     pub(crate) async fn decide(
@@ -136,7 +136,7 @@ impl<S: Store> Queue<S> {
         )
     }
 
-    /// Ends the lease of an execution that has ended, and serves whoever waits.
+    /// Ends the lease of an execution that has ended, and serves the waiters.
     pub(crate) async fn end_and_serve(
         &self,
         address: &Address,
@@ -180,7 +180,7 @@ impl<S: Store> Queue<S> {
         Ok(true)
     }
 
-    /// Whether the holder of a lease that would be kept knows of the grant that was sent to its task token. Only a holder that may never have been told is
+    /// Whether the holder of a lease that would be kept knows of the grant that was sent to its task token. Only a holder that may never have been notified is
     /// asked about: one that was granted the key at once, by a call of acquire that may have died, or one whose token was
     /// found dead.
     async fn may_know(&self, row: &Row, held: &Holding, said: Execution) -> Result<Knows, Error> {
@@ -202,7 +202,7 @@ impl<S: Store> Queue<S> {
             (Some(_), None) if runs => return Ok(Knows::NotAsked),
             (_, None) => notification.at,
         };
-        // Before that, its history may not show yet what it was told: perhaps just before its end.
+        // Before that, its history may not show yet that it was notified: perhaps just before its end.
         let shows_after = self.shows_after(over_at.map_or(since, |at| at.max(since)));
         if self.now() < shows_after {
             return Ok(Knows::AskAgainAt(shows_after));

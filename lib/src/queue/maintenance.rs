@@ -239,7 +239,7 @@ impl<S: Store> Queue<S> {
         metrics::record_duration(Metric::OldestWait, self.now().since(waiter.since()));
     }
 
-    /// Removes one from the queue if its waiting time has passed; else it takes the place of others, if it is to: whoever asked for that
+    /// Removes one from the queue if its waiting time has passed; else it takes the place of others, if it is to: the caller that asked for that
     /// may have died before. `row` is the row as it was last read or written; the result is the row as it is now. Reading it
     /// again for each token of a long queue would cost more than removing them.
     async fn see_to_waiter(
@@ -265,7 +265,7 @@ impl<S: Store> Queue<S> {
                     return Ok(self.read_queue_row(key).await?.unwrap_or(row));
                 }
                 Some(Waiter::Token(item)) => Some(item),
-                // Settled since, and perhaps placed anew: whoever comes to the head and does not wait is passed over there, by the version.
+                // Settled since, and perhaps placed anew: one that comes to the head and does not wait is passed over there, by the version.
                 None if request.is_start() => return Ok(row),
                 None => None,
             };

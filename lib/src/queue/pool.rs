@@ -10,8 +10,8 @@
 //! 5. notes in the row of each one who has entered that it has, on the condition of its version, and notifies it, as if the key had been
 //!    granted at that moment.
 //!
-//! An entry is valid as long as the row of its key has that grant. So who gives a key up gives up the pool with it, by one write, whoever it
-//! is, and the next walk drops the entry. A row with a smaller token than its entry was read before: it is read again, and ends nothing.
+//! An entry is valid as long as the row of its key has that grant. So who gives a key up gives up the pool with it, in whichever way
+//! it ends, and the next walk drops the entry. A row with a smaller token than its entry was read before: it is read again, and ends nothing.
 //!
 //! An operator's freeze of a key holds it back in the queue of the pool, and those behind pass it; who is inside stays there.
 //!
@@ -63,7 +63,7 @@ pub(crate) enum Entered {
 /// More steps than any pool needs.
 const MOST_STEPS: usize = 20_000;
 
-/// How large the entries of a pool may grow. Whoever finds no place keeps its key, and asks again in the next sweep.
+/// How large the entries of a pool may grow. An entrant that finds no place keeps its key, and asks again in the next sweep.
 const MOST_BYTES: usize = 300_000;
 
 /// What a walk knows of one grant, by the row of its key.
@@ -132,7 +132,7 @@ struct Walk<'a> {
     done: BTreeSet<Address>,
     /// Whether the rows of all who are inside are to be known.
     is_thorough: bool,
-    /// One could not be told, because the role may not call its state machine.
+    /// One could not be notified, because the role may not call its state machine.
     is_forbidden: bool,
     /// Nobody else enters.
     is_over: bool,
@@ -331,7 +331,7 @@ impl<S: Store> Queue<S> {
             return Ok(Entered::Waits);
         };
         if self.serving.as_ref() == Some(pool) {
-            // Whoever walks the pool finds it.
+            // The one that walks the pool finds it.
             return Ok(Entered::Waits);
         }
         let mut walk = Walk::new(pool, self.now());
@@ -361,7 +361,7 @@ impl<S: Store> Queue<S> {
         walk.served
     }
 
-    /// The same for sweep: what has ended of those who are inside makes room, whoever has died since.
+    /// The same for sweep: what has ended of those who are inside makes room, even if somebody has died since.
     pub(crate) async fn maintain_pool(
         &self,
         pool: &Key,

@@ -47,7 +47,7 @@ pub enum Reaped {
     Reaped {
         /// Leases that were released.
         released: u64,
-        /// Leases whose deadline was shortened to the grace time.
+        /// Leases whose deadline was shortened to the grace period.
         cut: u64,
         /// Execution leases that stay for now: for a redrive, or because something may still be at work.
         #[serde(skip_serializing_if = "is_zero")]
@@ -112,7 +112,7 @@ impl<S: Store> Queue<S> {
     /// write may do. Waiters are removed from the queues.
     ///
     /// A success ends [execution leases](crate::Lifetime) only: one with a ttl may have been passed on, to a workflow that
-    /// still proves it, and keeps its deadline.
+    /// still verifies it, and keeps its deadline.
     ///
     /// Each write requires the version that was read before the execution was looked up. So an execution that is
     /// redriven, and extends its lease in between, keeps it. After any other change the lease is read, and the execution
@@ -124,7 +124,7 @@ impl<S: Store> Queue<S> {
     /// repeated for ever.
     ///
     /// # Errors
-    /// [`Error::Unavailable`] if the time of the invocation is over before everything was reaped: repeat the call.
+    /// [`Error::Unavailable`] if the time of the invocation has passed before everything was reaped: repeat the call.
     /// Those of [`crate::Workflows::describe_execution`] and of [`Store::write`]. What was done before stays done.
     pub async fn reap(&self, holder: &Holder) -> Result<Reaped, Error> {
         self.reap_and_wait(holder, &[]).await
@@ -372,7 +372,7 @@ impl<S: Store> Queue<S> {
                     redrivable: true,
                     all_answered,
                 } => (stopped_at, all_answered),
-                // What succeeded has given its lease back, or on to somebody else: another workflow may prove it now.
+                // What succeeded has released its lease, or passed it on to somebody else: another workflow may verify it now.
                 Execution::Ended { .. } => return Ok(Done::Nothing),
                 Execution::Running | Execution::Unknown => return Ok(Done::Undecided),
             };
@@ -396,7 +396,7 @@ impl<S: Store> Queue<S> {
         })
     }
 
-    /// Shortens a lease to the grace time: something of its execution may be at work.
+    /// Shortens a lease to the grace period: something of its execution may be at work.
     async fn cut(
         &self,
         address: &Address,
@@ -429,7 +429,7 @@ impl<S: Store> Queue<S> {
 /// What a waiter in the index has by now: its place, or the key that it was just granted, which the index may not show yet.
 fn left_of(rows: &Rows, (key, request): (Key, RequestDigest), holder: &Holder) -> Option<Left> {
     if rows.waiting().contains(&request) {
-        // A start that waits has not begun, whoever else used its name.
+        // A start that waits has not begun, even if somebody else used its name.
         let first = rows.first().filter(|_| !request.is_start())?;
         return Some(Left::Waiter(key, request, Box::new(first.clone())));
     }

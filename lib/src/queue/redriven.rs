@@ -1,9 +1,9 @@
-//! Executions that are redriven after their lease has ended: whoever started one through a key cannot expect it to ask for the key
+//! Executions that are redriven after their lease has ended: a caller that started one under a lease cannot expect it to ask for the key
 //! again.
 //!
 //! Before an execution lease ends whose execution may be redriven, that is [noted](crate::noted). Reap looks at it when an event
 //! says that the execution runs again, and sweep from time to time, because no event need come. An execution that runs again gets its
-//! key again if it is free; otherwise it is stopped, if it was started through the key. One that acquires for itself is only
+//! key again if it is free; otherwise it is stopped, if it was started under the key. One that acquires for itself is only
 //! counted, because it may be about to acquire.
 
 use std::time::Duration;
@@ -155,7 +155,7 @@ impl<S: Store> Queue<S> {
             .now()
             .plus(pause.clamp(self.settings().look, LONGEST_PAUSE));
         if redrives.stands == Stands::Redrivable || !self.is_redriven(&noted, redrives) {
-            // It has not been redriven, or has ended again, or the answer is old, and may count too few.
+            // It has not been redriven, or has ended again, or the response is old, and may count too few.
             if noted.redrives.is_none() && is_early {
                 return self.look_at(&noted, shows_at).await;
             }
@@ -221,7 +221,7 @@ impl<S: Store> Queue<S> {
     }
 
     /// Acquires a lease again for an execution that is to be redriven, which has ended: its key, and with it a place in its pool, before
-    /// whoever waits there. Or says who is in the way of that; then it has neither.
+    /// everybody who waits there. Or says who is in the way of that; then it has neither.
     ///
     /// # Errors
     /// Those of [`Leases::acquire`](crate::Leases::acquire).
@@ -316,7 +316,7 @@ impl<S: Store> Queue<S> {
             keep: noted.keep,
             ..LeaseTerms::new(noted.key.clone())
         };
-        // The same request for the same redrive: whoever checks again gets the same lease.
+        // The same request for the same redrive: a caller that checks again gets the same lease.
         let again = self.take_again(&noted.execution, &terms, request);
         let checked = match again.await? {
             Again::Taken(granted) => {
@@ -366,7 +366,7 @@ impl<S: Store> Queue<S> {
                 self.watch_on(noted, redrives.count, next).await?;
                 Ok(Checked::Stopped)
             }
-            // The answer is old.
+            // The response is old.
             Ok(false) => Ok(Checked::Undecided),
             Err(error @ (Error::Denied { .. } | Error::Misconfigured { .. })) => {
                 error.count();

@@ -1,28 +1,28 @@
 //! A task that waits for the result of a start: it is answered with the output of the execution, or with its error.
 //!
 //! Its token has an item of its own beside that of the start, [`ResultItem`], and the item is the sign that the task may not have been
-//! answered: whoever has answered it deletes it. It is in the index under the execution that the start becomes, so that reap finds it
+//! answered: the one that has answered it deletes it. It is in the index under the execution that the start becomes, so that reap finds it
 //! when an event says that this has ended, and sweep without an event. The lease of the execution knows nothing of it, and ends
 //! whether or not the token can be answered.
 //!
 //! A start that is to stop with its caller is in the index once more, under the caller: reap finds it there when an event says that this
-//! has ended, and sweep asks about the caller from time to time. Before such a start begins, whoever begins it asks too.
+//! has ended, and sweep asks about the caller from time to time. Before such a start begins, the one that begins it asks too.
 //!
 //! Another call of the same start stores its token in the place of the one that is there, if its task waits, and looks whether the execution
 //! has ended meanwhile.
-//! A start that fails is listed for an operator until its task was told: then nobody else has to hear of it. Where no task waits, or waits any more,
+//! A start that fails is listed for an operator until its task was notified: then nobody else has to hear of it. Where no task waits, or waits any more,
 //! it is counted. A call that is refused before its start is accepted is its own answer, and a start that is skipped answers the token itself.
 //!
 //! # If a process dies between two requests
 //!
 //! | after | and before | what is left | who does the rest |
 //! |---|---|---|---|
-//! | start has stored the start, its place and the token | its own answer | all of them | the task is told of an error, and calls again with a new token |
+//! | start has stored the start, its place and the token | its own answer | all of them | the task receives an error, and calls again with a new token |
 //! | the token of a repeated call is stored | the look at the execution | the item | reap, or sweep |
-//! | the execution has begun | that its item says so | a start that waits, the execution, the item | whoever looks: the execution of that name has the start's input |
+//! | the execution has begun | that its item says so | a start that waits, the execution, the item | the next check: the execution of that name has the start's input |
 //! | a start is settled without having begun | its token is answered | the item | sweep, as the start's item says how it was settled |
 //! | the execution has ended | an event is handled | the item | reap when the event comes again, or sweep |
-//! | the task is told that its start has failed | the start's item says so | both | sweep: the token is refused, so that the start stays listed, and is counted |
+//! | the task is notified that its start has failed | the start's item says so | both | sweep: the token is refused, so that the start stays listed, and is counted |
 //! | the token is answered | the item is deleted | the item | sweep: the token is refused, and the item goes |
 //! | the execution that has to stop with its caller is stopped | the item is deleted | the item | reap, by the end of the execution: nobody waits with the token any more |
 
@@ -116,7 +116,7 @@ impl<S: Store> Queue<S> {
     }
 
     /// Somebody else has the key, and the start is not to wait: its task succeeds at once. Nothing is stored of the token, as a
-    /// repeated call is told the same.
+    /// repeated call receives the same.
     pub(crate) async fn tell_skipped(
         &self,
         item: &ResultItem,
@@ -132,7 +132,7 @@ impl<S: Store> Queue<S> {
         );
         let delivery = self.workflows().succeed(to, output, self.limit()).await?;
         let (key, execution) = (&item.key, &item.execution);
-        tracing::info!(%key, %execution, ?delivery, "a task was told that its start is skipped");
+        tracing::info!(%key, %execution, ?delivery, "a task was notified that its start is skipped");
         Ok(())
     }
 
@@ -146,11 +146,11 @@ impl<S: Store> Queue<S> {
         let (name, cause) = (refused.name(), refused.as_cause(&item.key));
         let delivery = self.workflows().fail(to, name, cause, limit).await?;
         let (key, execution) = (&item.key, &item.execution);
-        tracing::info!(%key, %execution, ?delivery, "a task was told that its start has failed");
+        tracing::info!(%key, %execution, ?delivery, "a task was notified that its start has failed");
         Ok(())
     }
 
-    /// Answers the task that waits for a start, if one does and the start is over. What fails is left to sweep, which looks at once.
+    /// Answers the task that waits for a start, if one does and the start has ended. What fails is left to sweep, which looks at once.
     pub(crate) async fn answer_if_over(&self, key: &Key, request: &RequestDigest) {
         if let Err(error) = Box::pin(self.check_result(key, request, Caller::LeftToSweep)).await {
             left_to_sweep(key, &error);
@@ -183,7 +183,7 @@ impl<S: Store> Queue<S> {
         ((done.len() - failed) as u64, failed as u64)
     }
 
-    /// Answers the task that waits for a start, if the start is over.
+    /// Answers the task that waits for a start, if the start has ended.
     pub(crate) async fn check_result(
         &self,
         key: &Key,
@@ -355,7 +355,7 @@ impl<S: Store> Queue<S> {
         Ok(Answered::NotYet)
     }
 
-    /// Twice as long after each look, as for a lease; but whoever is to stop with its caller is looked at as often as at first.
+    /// Twice as long after each look, as for a lease; but one that is to stop with its caller is looked at as often as at first.
     fn next_look_at(&self, item: &ResultItem) -> Timestamp {
         let (now, look) = (self.now(), self.settings().look);
         now.plus(match item.stop_with {
@@ -374,7 +374,7 @@ impl<S: Store> Queue<S> {
         Ok(Answered::NotYet)
     }
 
-    /// Whoever waited for a start knows that it has failed, or nobody waits any more: then an operator has to.
+    /// The task that waited for a start knows that it has failed, or nobody waits any more: then an operator has to.
     async fn note_told(
         &self,
         start: &StartItem,

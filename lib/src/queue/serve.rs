@@ -1,4 +1,4 @@
-//! Grants a free key to whoever waits first, and tells it.
+//! Grants a free key to the first waiter, and notifies it.
 
 use super::{Queue, begin::Begins, pool::Entered};
 use crate::{
@@ -21,21 +21,21 @@ struct Walk {
     began: Timestamp,
     /// How often it may still find that others were faster.
     tries: usize,
-    /// One waiter could not be told, because the role may not call its state machine.
+    /// One waiter could not be notified, because the role may not call its state machine.
     forbidden: bool,
-    /// How many were told.
+    /// How many were notified.
     served: u64,
 }
 
 /// What a grant from the queue came to; with the row, if it is free again.
 pub(super) enum Effect {
-    /// Whoever waited was told, or has begun.
+    /// The waiter was notified, or has begun.
     Told,
     /// It waits in the queue of its pool.
     InPool,
     /// It does not wait any more.
     Gone(Freed),
-    /// It may not be told.
+    /// It may not be notified.
     Forbidden(Freed),
     /// The start has failed.
     Never(Freed),
@@ -57,13 +57,13 @@ impl Effect {
 pub(crate) enum Told {
     /// The holder has its lease.
     Accepted,
-    /// Nobody was told: it waits in the queue of its pool.
+    /// Nobody was notified: it waits in the queue of its pool.
     InPool,
-    /// The token is dead. If nobody told the holder before, it never knew.
+    /// The token is dead. If nobody notified the holder before, it never knew.
     Refused,
-    /// It is certain that this call told nobody: the role may not call this state machine.
+    /// It is certain that this call notified nobody: the role may not call this state machine.
     Denied(Error),
-    /// It may have been told.
+    /// It may have been notified.
     Unknown(Option<Error>),
 }
 
@@ -79,8 +79,8 @@ impl Told {
 }
 
 impl<S: Store> Queue<S> {
-    /// Grants `key` to the first waiter and tells it, if the key is free, or a permit of a semaphore. For keys that were
-    /// freed by a program that cannot tell anybody. Returns whether a waiter was told. It may be repeated for ever.
+    /// Grants `key` to the first waiter and notifies it, if the key is free, or a permit of a semaphore. For keys that were
+    /// freed by a program that cannot notify anybody. Returns whether a waiter was notified. It may be repeated for ever.
     ///
     /// # Errors
     /// [`Error::Corrupt`], and those of [`Store::write`].
@@ -93,9 +93,9 @@ impl<S: Store> Queue<S> {
         Ok(self.grant_to_next(key, rows).await? > 0)
     }
 
-    /// Serves whoever waits for a row that is free, by a caller whose own work is done: what fails here is left to sweep. The queue is
+    /// Serves the waiters for a row that is free, by a caller whose own work is done: what fails here is left to sweep. The queue is
     /// in the first row. Of another permit with a deadline that row is read first: few of those semaphores have a queue, and a query
-    /// of all their rows would cost more than the release. Returns whether somebody was told.
+    /// of all their rows would cost more than the release. Returns whether somebody was notified.
     pub(crate) async fn serve(&self, freed: Option<Freed>) -> bool {
         let Some(freed) = freed else {
             return false;
@@ -145,8 +145,8 @@ impl<S: Store> Queue<S> {
         }
     }
 
-    /// Grants the free key, or a free permit, to whoever waits first, and tells it; if that one is gone, the next. Returns
-    /// how many were told. Where the first waiter asks for a permit, it reads all rows of the key, unless they are
+    /// Grants the free key, or a free permit, to the first waiter, and notifies it; if that one is gone, the next. Returns
+    /// how many were notified. Where the first waiter asks for a permit, it reads all rows of the key, unless they are
     /// given.
     pub(crate) async fn grant_to_next(&self, key: &Key, mut rows: Rows) -> Result<u64, Error> {
         let mut walk = Walk {
@@ -211,7 +211,7 @@ impl<S: Store> Queue<S> {
         self.after_grant(&at, rows, (effect, has_more), walk).await
     }
 
-    /// Whoever waits first, if there is time and room for it.
+    /// The first waiter, if there is time and room for it.
     fn head_to_serve(&self, rows: &Rows, walk: &Walk) -> Option<RequestDigest> {
         if !rows.may_have_room() || self.settings().stopped {
             return None;
@@ -271,7 +271,7 @@ impl<S: Store> Queue<S> {
             Effect::Forbidden(_) => walk.forbidden = true,
             // A start that never begins leaves nobody waiting behind it, as far as there is time.
             Effect::Never(_) | Effect::Gone(_) | Effect::InPool => {}
-            // Sweep tells that one again; others may have room too.
+            // Sweep notifies that one again; others may have room too.
             Effect::Unknown if has_more && walk.tries > 0 => walk.tries -= 1,
             Effect::Unknown => return Ok(None),
         }
@@ -305,7 +305,7 @@ impl<S: Store> Queue<S> {
         if let Some(shorter) = self.pass_over(key, first, head).await? {
             return Ok(Some(rows.with(0, shorter)));
         }
-        // Others write this row too, and serve nobody: whoever sends this one away because only the newest waits.
+        // Others write this row too, and serve nobody: one that supersedes this one because only the newest waits.
         if walk.tries == 0 {
             return Ok(None);
         }
@@ -316,7 +316,7 @@ impl<S: Store> Queue<S> {
         self.read_rows(key).await.map(Some)
     }
 
-    /// Tells a waiter of its grant, or begins a start.
+    /// Notifies a waiter of its grant, or begins a start.
     pub(super) async fn put_into_effect(
         &self,
         at: &Address,
@@ -341,7 +341,7 @@ impl<S: Store> Queue<S> {
     }
 
     /// The same again for one whose row says that it was granted, and whose item that it may not know: a process may have died before
-    /// it told it, or since. Returns how many know now; none if it has no such item.
+    /// it notified it, or since. Returns how many know now; none if it has no such item.
     pub(crate) async fn notify_again(&self, at: &Address, row: &Row) -> Result<Option<u64>, Error> {
         let ticket = row.holding().and_then(|held| held.notification?.ticket);
         if ticket.is_none() && !row.request.is_start() {
@@ -370,7 +370,7 @@ impl<S: Store> Queue<S> {
         })
     }
 
-    /// One that has its key and waits in its pool: a walk of the pool sees to it, until its time is over. Whether it was.
+    /// One that has its key and waits in its pool: a walk of the pool sees to it, until its time has passed. Whether it was.
     pub(crate) async fn see_to_wait_in_pool(&self, at: &Address, row: &Row) -> Result<bool, Error> {
         let Some(waiter) = self.waiter(&at.key, &row.request).await? else {
             return Ok(false);
@@ -417,7 +417,7 @@ impl<S: Store> Queue<S> {
                 None => first_row(now, floor, request),
             }
         };
-        // If the response was lost, the row shows whether the write was ours, and that nobody was told since.
+        // If the response was lost, the row shows whether the write was ours, and that nobody was notified since.
         let ours = |row: &Row| {
             row.holding().is_some_and(|held| {
                 held.lease_id == lease_id
@@ -484,7 +484,7 @@ impl<S: Store> Queue<S> {
         }
     }
 
-    /// Tells the waiter that was just granted `row`; nobody was told before. If it never knew, the grant ends: then the
+    /// Notifies the waiter that was just granted `row`; nobody was notified before. If it never knew, the grant ends: then the
     /// row comes back free.
     pub(crate) async fn tell_first(
         &self,
@@ -545,8 +545,8 @@ impl<S: Store> Queue<S> {
         })
     }
 
-    /// Tells a holder again that it has the lease that `row` carries, with this token. Somebody may have told it before,
-    /// so this is counted first: from then on nobody who told it earlier takes the grant back. None if the row has changed.
+    /// Notifies a holder again that it has the lease that `row` carries, with this token. Somebody may have notified it before,
+    /// so this is counted first: from then on nobody who notified it earlier takes the grant back. None if the row has changed.
     pub(crate) async fn tell_again(
         &self,
         at: &Address,
@@ -564,7 +564,7 @@ impl<S: Store> Queue<S> {
         self.tell_marked(at, &row, waiter).await.map(Some)
     }
 
-    /// The same, where this call has marked the row, and others may have told it before.
+    /// The same, where this call has marked the row, and others may have notified it before.
     async fn tell_marked(
         &self,
         at: &Address,
@@ -711,7 +711,7 @@ impl<S: Store> Queue<S> {
             };
             error.count();
             let problem = error.in_full();
-            tracing::error!(%key, problem, "a waiter could not be told of its lease");
+            tracing::error!(%key, problem, "a waiter could not be notified of its lease");
             match error {
                 Error::Unavailable { .. } | Error::Throttled { .. } => unknown = Some(error),
                 Error::Denied { .. } if first => return Told::Denied(error),
@@ -721,13 +721,13 @@ impl<S: Store> Queue<S> {
         Told::Unknown(unknown)
     }
 
-    /// Deletes the item of a waiter that was told, or whose token is dead. This never fails: sweep removes what is left.
+    /// Deletes the item of a waiter that was notified, or whose token is dead. This never fails: sweep removes what is left.
     pub(crate) async fn forget_waiter(&self, key: &Key, waiter: &TokenItem) {
         let deleted = self.store().delete_waiter(key, waiter, self.limit());
         if let Err(error) = deleted.await {
             error.count();
             let problem = error.in_full();
-            tracing::warn!(%key, problem, "the item of a waiter that was told is left to sweep");
+            tracing::warn!(%key, problem, "the item of a waiter that was notified is left to sweep");
         }
     }
 }

@@ -1,11 +1,11 @@
 //! Starts that wait for a key: what waits in the queue is the call of `StartExecution`.
 //!
 //! A start has an item of its own, which is stored together with its place, and stays after it. When the key is free,
-//! whoever frees it grants it to the execution that is to be, and starts it under the name that was fixed at the beginning.
+//! the one that frees it grants it to the execution that is to be, and starts it under the name that was fixed at the beginning.
 //! Step Functions starts one execution for each name, so that everybody may call again.
 //!
 //! 1. [`Queue::start`] takes the key, or a place in the queue, and stores the item in the same write (`accept`).
-//! 2. Whoever writes the grant calls first. Whoever calls later marks the row before.
+//! 2. The one that writes the grant calls first. One that calls later marks the row before.
 //! 3. As soon as the execution is known to have begun, the item says so. From then on the lease is that of any execution.
 //! 4. A start that will not begin fails: row and item change in one transaction, and the item keeps the request.
 
@@ -60,7 +60,7 @@ pub struct Start {
     pub permits: Option<Permits>,
     /// Of which pool it gets a permit besides, before it begins.
     pub pool: Option<Pool>,
-    /// The key stays closed so long after its grant, also if the execution ends before: the next start begins no earlier.
+    /// Cooldown: for how long after its grant the key is not granted again, even if the execution ends before: the next start begins no earlier.
     pub at_least: AtLeast,
     /// How long the lease stays after the execution failed, was stopped or timed out, so that a redrive finds it.
     pub keep: KeepTime,
@@ -77,10 +77,10 @@ pub struct Start {
 pub enum IfHeld {
     /// It waits in the queue, so long.
     Wait(WaitTime),
-    /// As [`IfHeld::Latest`], and the execution that has the key is stopped, if it was started through the key. If somebody
+    /// As [`IfHeld::Latest`], and the execution that has the key is stopped, if it was started under the key. If somebody
     /// else has the key, it fails with [`Error::Held`].
     Replace(WaitTime),
-    /// Only the newest waits, so long: whoever waits already is sent away with [`Error::Superseded`], and whoever has the key
+    /// Only the newest waits, so long: everybody who waits already is superseded, with [`Error::Superseded`], and the holder of the key
     /// keeps it.
     Latest(WaitTime),
     /// It fails with [`Error::Held`].
@@ -136,7 +136,7 @@ pub enum Started {
         /// The execution.
         execution_arn: Holder,
     },
-    /// It begins when it is its turn.
+    /// It begins when it is granted the key.
     Queued {
         /// The execution that is to be.
         execution_arn: Holder,
@@ -176,7 +176,7 @@ impl<S: Store> Queue<S> {
     /// one that has begun since.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for a machine that may not be started through the key, for a name that is in use by another start, for an
+    /// [`Error::Invalid`] for a machine that may not be started under the key, for a name that is in use by another start, for an
     /// input that takes no lease, and where the task's own execution has the key; [`Error::NotStarted`] if Step Functions refuses the start for good;
     /// [`Error::Held`] with [`IfHeld::Fail`] and [`IfHeld::Replace`]; [`Error::QueueFull`]; and those of [`Leases::acquire`](crate::Leases::acquire). After [`Error::Unavailable`] the start may have been
     /// accepted.
@@ -213,7 +213,7 @@ impl<S: Store> Queue<S> {
         }
     }
 
-    /// The answer of one that waits in the queue, has the key, or had it.
+    /// The response of one that waits in the queue, has the key, or had it.
     async fn answer_by_rows(&self, item: &StartItem) -> Result<Option<Started>, Error> {
         let request = item.digest();
         let permits = item.request.permits;
@@ -226,7 +226,7 @@ impl<S: Store> Queue<S> {
                 self.answer_with_turn(&at, row, item).await.map(Some)
             }
             Standing::Had => {
-                // Whoever began it died before the item said so.
+                // The one that began it died before the item said so.
                 self.settle_remembered(item).await?;
                 self.as_settled(item).await.map(Some)
             }
@@ -235,7 +235,7 @@ impl<S: Store> Queue<S> {
     }
 
     /// A start that waits without a place, because its row was deleted by hand: it has begun, as far as is `known`, or gets
-    /// another place, or its time is over.
+    /// another place, or its time has passed.
     async fn accept_again(&self, item: &StartItem, known: Known) -> Result<Started, Error> {
         match known {
             Known::Ours => drop(self.note_begun(item, None).await?),
@@ -305,7 +305,7 @@ impl<S: Store> Queue<S> {
     }
 
     /// Takes a start that has failed off the list of those that somebody has to see to, or one that waits out of the queue, which counts
-    /// as skipped from then on. Returns whether there was one; one that has its turn is none. Its item stays for 15 days, so that a call
+    /// as skipped from then on. Returns whether there was one; one that was granted the key is none. Its item stays for 15 days, so that a call
     /// of it that comes late starts nothing.
     ///
     /// # Errors
@@ -345,7 +345,7 @@ impl<S: Store> Queue<S> {
                 self.serve(freed.flatten()).await;
                 was_settled
             }
-            // What became of it is written down by whoever began it, or by sweep.
+            // What became of it is written down by the one that began it, or by sweep.
             Standing::Has(..) | Standing::Had => false,
             Standing::InQueue(first) => {
                 let first = first.clone();
@@ -356,7 +356,7 @@ impl<S: Store> Queue<S> {
         })
     }
 
-    /// For an operator: begins a start that has its turn and may not have begun. Returns whether it has begun.
+    /// For an operator: begins a start that was granted the key and may not have begun. Returns whether it has begun.
     ///
     /// # Errors
     /// As [`Queue::start`].
@@ -445,7 +445,7 @@ impl<S: Store> Queue<S> {
         Ok((item, start.if_held))
     }
 
-    /// A start has its place, by this call or an earlier one. Where the key is free, whoever freed it did not come to its queue.
+    /// A start has its place, by this call or an earlier one. Where the key is free, the one that freed it did not come to its queue.
     async fn answer_waiting(&self, row: Row, item: &StartItem) -> Result<Started, Error> {
         let newest = (&item.key, &item.request);
         let Some(row) = Box::pin(self.take_their_place(row, newest)).await? else {
@@ -453,7 +453,7 @@ impl<S: Store> Queue<S> {
         };
         let held = self.held_now(&row, item);
         if item.request.permits.is_some() {
-            // What came free before it waited was offered to whoever waited then.
+            // What became free before it waited was offered to the waiters of then.
             if place_in(&row, &item.digest()) == Some(0) {
                 self.serve_key(&item.key).await;
                 return match self.as_it_is(item).await? {
@@ -473,7 +473,7 @@ impl<S: Store> Queue<S> {
         self.as_it_is(item).await
     }
 
-    /// What the item says by now; until it says something, the start waits or has its turn.
+    /// What the item says by now; until it says something, the start waits or has the key.
     pub(super) async fn as_it_is(&self, item: &StartItem) -> Result<Started, Error> {
         match self.stored(item).await? {
             Some(latest) => answer_of(&latest).unwrap_or_else(|| Ok(queued(item, None))),
@@ -504,7 +504,7 @@ impl<S: Store> Queue<S> {
                 self.serve(free).await;
                 Err(not_started(item, reason))
             }
-            // It has its turn, and keeps it: sweep calls again. Unless it was settled before it had it.
+            // It has the key, and keeps it: sweep calls again. Unless it was settled before it had it.
             Begins::Later => self.as_it_is(item).await,
         }
     }

@@ -1,6 +1,6 @@
-//! A scheduled sweep stays for what is due before its own time is over.
+//! A scheduled sweep stays for what is due before its own time has passed.
 //!
-//! A key that opens, a lease that expires, a wait or a grace that ends: of these nobody is told. The rows say when, and sweep reads
+//! A key that opens, a lease that expires, a wait or a grace that ends: of these nobody is notified. The rows say when, and sweep reads
 //! the rows of every key for which somebody waits. So it notes the earliest instant of each key (`Agenda`), sleeps until then, and looks
 //! at that key again as it did before. It remembers names and instants only: whatever it does then, it reads first, so that a process
 //! that was suspended while it stayed does nothing that another sweep would not do.
@@ -92,8 +92,8 @@ impl Agenda {
 
 /// The grants that this run of sweep has written, by the row.
 ///
-/// How long a key stays closed is counted from its grant, by the clock of who wrote that. Anybody else allows for a clock that differs by
-/// the margin. Whoever wrote it need not.
+/// A cooldown is counted from the grant, by the clock of the one that wrote that. Anybody else allows for a clock that differs by
+/// the margin. The one that wrote it need not.
 #[derive(Clone, Debug, Default)]
 pub(super) struct OwnGrants(Option<Arc<Mutex<GrantByRow>>>);
 
@@ -193,7 +193,7 @@ impl<S: Store> Queue<S> {
             Term::Ttl { expires_at, .. } => Some(expires_at.plus(margin)),
             Term::Execution { .. } => held.sweep_after,
         });
-        // Whoever ends a lease after that serves the next one. An end before it cannot.
+        // The one that ends a lease after that serves the next one. An end before it cannot.
         let opens = row.opens_at.map(|at| at.plus(margin));
         let opens_here = row.opens_at;
         let opens_here = opens_here.filter(|_| self.own_grants.has(key, permit, row));

@@ -1,4 +1,4 @@
-//! Only the newest waits: it sends away who waits before it, and may stop who has the key.
+//! Only the newest waits: it supersedes everybody who waits before it, and may stop the holder of the key.
 
 use super::{Queue, maintenance::place_in};
 use crate::{
@@ -17,7 +17,7 @@ use crate::{
 pub(crate) type Newest<'a> = (&'a Key, &'a Request);
 
 impl<S: Store> Queue<S> {
-    /// How many may wait when this one joins. Whoever sends the others away finds a place also beside as many as may wait.
+    /// How many may wait when this one joins. One that supersedes the others finds a place also beside as many as may wait.
     pub(crate) fn room(&self, sends_others_away: bool) -> u16 {
         let cap = self.settings().queue_cap;
         if sends_others_away {
@@ -27,8 +27,8 @@ impl<S: Store> Queue<S> {
         }
     }
 
-    /// One that has its place sends away everybody who waits before it, and stops whoever it replaces, if it is to. Whoever has been granted the
-    /// key meanwhile keeps it. Returns the row with the queue as it is then; none if it has its turn, or a later one has sent it away:
+    /// One that has its place supersedes everybody who waits before it, and stops the holder that it replaces, if it is to. A waiter that has been granted the
+    /// key meanwhile keeps it. Returns the row with the queue as it is then; none if it has the key, or a later one has superseded it:
     /// then nobody is to be stopped for it. Repeated, it goes on where it ended.
     pub(crate) async fn take_their_place(
         &self,
@@ -72,7 +72,7 @@ impl<S: Store> Queue<S> {
                 Err(error @ Error::Denied { .. }) if first.is_start() => {
                     error.count();
                     let problem = error.in_full();
-                    tracing::error!(%key, problem, "a start could not be sent away, and waits on");
+                    tracing::error!(%key, problem, "a start could not be superseded, and waits on");
                     break;
                 }
                 left => left?,
@@ -118,7 +118,7 @@ impl<S: Store> Queue<S> {
         }
     }
 
-    /// Takes the place of a task token away and notes why, in one write, and then tells it; if that fails, sweep does. If it has
+    /// Takes the place of a task token away and notes why, in one write, and then notifies it; if that fails, sweep does. If it has
     /// left, or has asked again, it is as it was. Whether it has left the queue.
     async fn supersede_token(&self, waiter: TokenItem, newest: Newest<'_>) -> Result<bool, Error> {
         let leave = Change::Leave(Leave {
@@ -211,7 +211,7 @@ impl<S: Store> Queue<S> {
         Ok(item.filter(|item| item.execution() == row.granted_to))
     }
 
-    /// Stops the execution that has the key, if it was started through the key.
+    /// Stops the execution that has the key, if it was started under the key.
     async fn stop_replaced(&self, key: &Key, row: &Row, by: &Holder) -> Result<(), Error> {
         let Some(holds) = self.started_holder(key, row).await? else {
             return Ok(());

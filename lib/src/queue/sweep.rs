@@ -58,11 +58,11 @@ pub struct Swept {
     pub examined: u64,
     /// Leases that had expired and are free now.
     pub freed: u64,
-    /// Waiters that were told of their grant.
+    /// Waiters that were notified of their grant.
     pub granted: u64,
     /// Executions that Step Functions was asked about.
     pub looked: u64,
-    /// Leases that ended because their execution is over.
+    /// Leases that ended because their execution has ended.
     pub ended: u64,
     /// Items that this library did not write, and did not change.
     pub skipped_corrupt: u64,
@@ -103,7 +103,7 @@ impl ReadRows {
 /// Keys on one page of the index.
 const PAGE: u32 = 250;
 
-/// Of milliseconds: sweeps take turns by it, whoever runs them.
+/// Of milliseconds: sweeps take turns by it, in whichever process they run.
 const MINUTE: u64 = 60_000;
 
 /// The result for one row, or for the waiters of one key.
@@ -283,7 +283,7 @@ impl Looks {
 /// quarter as many lists a second as looks, and apart from them.
 const WORTH_A_LIST: usize = 4;
 
-/// Whether nothing has said yet that the execution of these leases is over. Else a list that is late would begin the grace anew.
+/// Whether nothing has said yet that the execution of these leases has ended. Else a list that is late would begin the grace anew.
 fn are_thought_to_run(leases: &[(Address, Row)]) -> bool {
     leases.iter().all(|(_, row)| {
         let term = row.holding().map(|held| held.term);
@@ -308,7 +308,7 @@ fn last_look(row: &Row) -> Option<Timestamp> {
 
 impl<S: Store> Queue<S> {
     /// Frees the leases whose deadline passed more than the clock margin ago, and maintains the queues. It grants a free
-    /// key to the first waiter and tells it, and tells again whoever may not know of its grant. It also removes waiters
+    /// key to the first waiter and notifies it, and notifies again every holder that may not know of its grant. It also removes waiters
     /// whose waiting time has passed.
     ///
     /// It asks about the executions whose leases are due for a look, or are waited for, once for all of them on a page,
@@ -449,7 +449,7 @@ impl<S: Store> Queue<S> {
         page
     }
 
-    /// First the leases that have ended, then the queues: whoever waits is served by what was freed. False if there was no time for
+    /// First the leases that have ended, then the queues: waiters are served by what was freed. False if there was no time for
     /// all of it. What there is to be done later for those who wait is noted on the agenda.
     pub(super) async fn sweep_page(
         &self,
@@ -764,7 +764,7 @@ impl<S: Store> Queue<S> {
             return (Ok(Seen::LEFT), None);
         }
         let until = waiting.iter().filter_map(|(_, due)| *due).max();
-        // Whoever is due at once waits nevertheless; the row is written once a day for it.
+        // A waiter that is due at once waits nevertheless; the row is written once a day for it.
         let until = until.map(|until| until.max(end_of_tomorrow(self.now())));
         let (seen, later) = match self
             .maintain_queue(key, (waiting, since), until, width)

@@ -47,14 +47,14 @@ impl<S: Store> Queue<S> {
     /// It takes a read, and one write: a place in the queue, in one transaction; or a grant, and a read of its own item, and
     /// then a call to Step Functions.
     ///
-    /// With [`Acquire::permits`] it waits for whichever permit comes free, in the same queue. The read is a query then, and if
+    /// With [`Acquire::permits`] it waits for whichever permit becomes free, in the same queue. The read is a query then, and if
     /// the queue was empty, another query and a read follow.
     ///
     /// A repeated call with the same holder and request id keeps its place in the queue, and its token replaces the
-    /// old one. The waiting time counts from the first call. If it was granted the key already, its token is told so. If
+    /// old one. The waiting time counts from the first call. If it was granted the key already, its token receives it. If
     /// the future is dropped, the request may or may not be in the queue: repeat it.
     ///
-    /// A grant of which its holder was never told, because its token is dead, is taken back, and the next waiter gets the
+    /// A grant of which its holder was never notified, because its token is dead, is taken back, and the next waiter gets the
     /// key.
     ///
     /// # Errors
@@ -104,8 +104,8 @@ impl<S: Store> Queue<S> {
         }
     }
 
-    /// A copy of a request that was sent away for a later one, while a permit that has a row of its own was granted to it, gives it up again:
-    /// nobody was told.
+    /// A copy of a request that was superseded by a later one, while a permit that has a row of its own was granted to it, gives it up again:
+    /// nobody was notified.
     async fn gives_up_if_sent_away(&self, at: &Address, row: &Row) -> Result<(), Error> {
         if at.permit == 0 {
             return Ok(());
@@ -135,13 +135,13 @@ impl<S: Store> Queue<S> {
             && row.holding().is_none()
             && !row.is_closed(self.takeover_deadline())
         {
-            // Whoever freed it may have died before it came to the queue.
+            // The one that freed it may have died before it came to the queue.
             self.serve_rows(key, Rows::only_first(row)).await;
         }
         Ok(queued(waiter))
     }
 
-    /// It waits in the queue of these rows. Where the key is free, whoever freed it may have found somebody before it, or nobody.
+    /// It waits in the queue of these rows. Where the key is free, the one that freed it may have found somebody before it, or nobody.
     async fn has_its_place(&self, key: &Key, rows: Rows, waiter: &TokenItem) -> Result<(), Error> {
         let Some(first) = rows.first() else {
             return Ok(());
@@ -154,7 +154,7 @@ impl<S: Store> Queue<S> {
         Ok(())
     }
 
-    /// Tells this call's token of a grant that was just made.
+    /// Notifies this call's token of a grant that was just made.
     async fn tell_at_once(
         &self,
         at: &Address,
@@ -166,7 +166,7 @@ impl<S: Store> Queue<S> {
         let told = self.send_grant(&waiter.task_token, (&row, granted), since);
         let told = told.await;
         if matches!(told, Told::Refused | Told::Denied(_)) {
-            // Nobody was told, and nobody else has tried: the grant is taken back, and somebody else may have it.
+            // Nobody was notified, and nobody else has tried: the grant is taken back, and somebody else may have it.
             let freed = self.take_back(at, &row).await?;
             self.serve(freed).await;
         }
@@ -176,7 +176,7 @@ impl<S: Store> Queue<S> {
     /// A repeated call of a request that waits: its token replaces the old one.
     async fn still_queued(&self, key: &Key, waiter: &TokenItem) -> Result<Queued, Error> {
         let latest = Box::pin(self.renew_token(key, waiter)).await?;
-        // Read the row after the new token is stored. A call that ended this wait earlier has told the old token, or
+        // Read the row after the new token is stored. A call that ended this wait earlier has notified the old token, or
         // nobody.
         let rows = self.read_rows_for(key, waiter.request.permits).await?;
         match rows.standing(&waiter.request.digest) {
@@ -223,7 +223,7 @@ impl<S: Store> Queue<S> {
         Err(self.contention_error())
     }
 
-    /// Tells this call's token of the lease that its holder has already.
+    /// Notifies this call's token of the lease that its holder has already.
     async fn tell_of_its_lease(
         &self,
         at: &Address,
@@ -234,7 +234,7 @@ impl<S: Store> Queue<S> {
         let row = if row.holding().is_none_or(|held| held.notification.is_none()) {
             row
         } else if row.request == waiter.request.digest && is_from_the_queue(&row) {
-            // Its item first, then the row, then the token: so that whoever tells it later uses this token.
+            // Its item first, then the row, then the token: so that a later notification uses this token.
             let latest = Box::pin(self.renew_token(key, waiter)).await?;
             let marked = if row.waits_in_pool() {
                 match Box::pin(self.enter(at, &row, Some(&latest.request))).await? {
@@ -268,14 +268,14 @@ impl<S: Store> Queue<S> {
             _ => {}
         }
         if waiter.request.holder.is_durable_execution() && matches!(told, Told::Refused) {
-            // A callback belongs to one request, and this one has the lease: its callback was told before, or nobody waits for it any
+            // A callback belongs to one request, and this one has the lease: its callback was answered before, or nobody waits for it any
             // more, and then nobody hears this answer.
             return Ok(Queued::Acquired);
         }
         answer(told, waiter)
     }
 
-    /// A process that was suspended since its grant or its mark tells nobody any more: a look may have taken the lease back. None does so
+    /// A process that was suspended since its grant or its mark notifies nobody any more: a look may have taken the lease back. None does so
     /// once it was shown that the holder knows.
     pub(super) fn is_in_time(&self, marked: &Row) -> bool {
         let notification = marked.holding().and_then(|held| held.notification);
@@ -324,13 +324,13 @@ fn is_from_the_queue(row: &Row) -> bool {
     notification.is_some_and(|told| told.ticket.is_some())
 }
 
-/// Whether the row was granted to its holder at once, and may not have been told.
+/// Whether the row was granted to its holder at once, and may not have been notified.
 fn is_untold_at_once(row: &Row) -> bool {
     let notification = row.holding().and_then(|held| held.notification);
     notification.is_some_and(|told| told.ticket.is_none())
 }
 
-/// The response of a call whose own token was told of its lease.
+/// The response of a call whose own token was notified of its lease.
 fn answer(told: Told, waiter: &TokenItem) -> Result<Queued, Error> {
     match told {
         Told::Accepted => return Ok(Queued::Acquired),

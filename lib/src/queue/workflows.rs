@@ -33,7 +33,7 @@ pub enum Execution {
         /// Whether it may have been redriven since, which the response may not show yet. An execution that succeeded
         /// cannot be redriven.
         redrivable: bool,
-        /// Whether its history proves that nothing it started can still be at work: every task has answered. False if
+        /// Whether its history shows that nothing it started can still be at work: every task has answered. False if
         /// that is not certain.
         all_answered: bool,
     },
@@ -108,18 +108,18 @@ impl Redrives {
     };
 }
 
-/// The answer to a call that starts an execution.
+/// The response to a call that starts an execution.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Begun {
     /// It runs: this call began it, or an earlier one with the same name and input.
     Began,
-    /// There is, or was, an execution of this name that cannot be told to be the same.
+    /// There is, or was, an execution of this name that cannot be known to be the same.
     NameInUse,
     /// Nothing was started, and the same call would be refused again: for this reason.
     Refused(String),
 }
 
-/// Who waits, and the token by which it is told.
+/// Who waits, and the token by which it is notified.
 pub type WaiterOf<'a> = (&'a Holder, &'a TaskToken);
 
 /// A grant: its holder, its lease id, and when it was granted.
@@ -129,7 +129,7 @@ pub type GrantOf<'a> = (&'a Holder, &'a LeaseId, Timestamp);
 ///
 /// An error leaves open whether the call arrived. The library then repeats the call sooner or later, and the second
 /// one must return [`Delivery::Refused`] if the first arrived. An implementation must not repeat a call by itself:
-/// after a single call, a refusal proves that nobody waits.
+/// after a single call, a refusal shows that nobody waits.
 pub trait Workflows: Send + Sync {
     /// Ends the wait of an execution, successfully: `output` is the JSON of what it waited for.
     fn succeed<'a>(
@@ -148,7 +148,7 @@ pub trait Workflows: Send + Sync {
         limit: Duration,
     ) -> Call<'a, Delivery>;
 
-    /// Whether somebody waits with this token, as far as the engine knows now: one that has been answered, or whose attempt is over, nobody
+    /// Whether somebody waits with this token, as far as the engine knows now: one that has been answered, or whose attempt has ended, nobody
     /// waits with. An engine that cannot say so need not implement it: then of two calls of a request that comes later counts.
     fn waits<'a>(&'a self, who: WaiterOf<'a>, limit: Duration) -> Call<'a, bool> {
         let _ = (who, limit);

@@ -16,7 +16,7 @@ pub(crate) const METADATA: &str = "metadata";
 pub(crate) const KEEP_MS: &str = "keep_ms";
 /// Of an execution lease: when its execution was last asked about.
 pub(crate) const LOOKED_AT: &str = "looked_at";
-/// Of an execution lease whose execution is over while something of it may still be at work: from when on another look
+/// Of an execution lease whose execution has ended while something of it may still be at work: from when on another look
 /// that finds it so may end the lease.
 pub(crate) const LOOK_AGAIN_AT: &str = "look_again_at";
 /// Projected into [`INDEX`]: before this instant sweep need not read the row. An extend does not change it, so an
@@ -59,7 +59,7 @@ pub(crate) const LIMIT_PERMITS: &str = "permits";
 pub(crate) const KEPT_UNTIL: &str = "kept_until";
 /// Before this instant the row is not granted again, also if it is free.
 pub(crate) const OPENS_AT: &str = "opens_at";
-/// Of a waiter or a start: how long the row stays closed after its grant.
+/// Of a waiter or a start: the cooldown of the row after its grant.
 pub(crate) const AT_LEAST_MS: &str = "at_least_ms";
 
 /// Of the current or last grant, a waiter or a start: of how many permits it asked for one. For the mutex absent from a row, and
@@ -86,7 +86,7 @@ pub(crate) const QUEUE: &str = "queue";
 pub(crate) const LAST_TOKEN: &str = "last_fencing_token";
 
 /// Of an execution lease whose holder waits with a task token, until it has shown that it knows of its grant: how often
-/// it was told, when last, and when its token was found dead.
+/// it was notified, when last, and when its token was found dead.
 pub(crate) const NOTIFICATIONS: &str = "notifications";
 pub(crate) const NOTIFIED_AT: &str = "notified_at";
 pub(crate) const REFUSED_AT: &str = "refused_at";
@@ -195,7 +195,7 @@ pub(crate) fn request_of(sk: &str) -> Option<RequestDigest> {
     (sk == wait_sk(&request)).then_some(request)
 }
 
-/// Starts have partitions of their own: whoever may write the rows of a key cannot have anything started by that.
+/// Starts have partitions of their own: a caller that may write the rows of a key cannot have anything started by that.
 const STARTS: &str = "leasehold starts ";
 
 /// The partition of the starts for a key.

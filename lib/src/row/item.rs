@@ -346,7 +346,7 @@ pub(crate) fn whole(item: &Item, name: &str) -> Option<u64> {
     item.get(name)?.as_n().ok()?.parse().ok()
 }
 
-/// Of how many permits whoever has the row, or waits, asked for one; none for the mutex, also where the attribute is missing.
+/// Of how many permits the holder of the row, or the waiter, asked for one; none for the mutex, also where the attribute is missing.
 pub(crate) fn permits(item: &Item) -> Option<Permits> {
     let permits = whole(item, at::PERMITS)?.try_into().ok()?;
     Permits::new(permits).ok()
@@ -356,7 +356,7 @@ pub(crate) fn permits_value(permits: Option<Permits>) -> AttributeValue {
     n(permits.map_or(0, Permits::get).into())
 }
 
-/// How long the row stays closed after the grant of whoever waits; not at all where the attribute is missing.
+/// The cooldown of the row after the grant of the waiter; none where the attribute is missing.
 pub(crate) fn at_least(item: &Item) -> AtLeast {
     let stored = whole(item, at::AT_LEAST_MS).and_then(AtLeast::stored);
     stored.unwrap_or_default()

@@ -9,7 +9,7 @@ use crate::{
 /// Which state machines may be started, and through which keys: pairs of patterns, in which `*` stands for any characters.
 /// The default allows none.
 ///
-/// Whoever may ask for a start starts with the rights of whoever calls Step Functions. So it is checked before a start is
+/// Everybody who may ask for a start starts with the rights of the one that calls Step Functions. So it is checked before a start is
 /// stored, and again before it begins.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StartRules(Vec<(String, String)>);

@@ -110,7 +110,7 @@ impl StartItem {
         }
     }
 
-    /// Why it fails, once its wait is over; with who had the key then.
+    /// Why it fails, once its wait has ended; with who had the key then.
     pub(crate) fn waited_too_long(&self, for_whom: Option<&Holder>) -> String {
         let waited = self.deadline.since(self.asked_at).as_secs();
         let late = format!("the key was not free within its waiting time of {waited} seconds");
@@ -186,7 +186,7 @@ impl StartItem {
         own.into_iter().chain(caller).chain(request).collect()
     }
 
-    /// Whoever takes the place of others may have died before it did.
+    /// The one that takes the place of others may have died before it did.
     fn sweep_after(&self) -> Timestamp {
         if self.request.instead_of.is_some() {
             self.asked_at

@@ -1,4 +1,4 @@
-//! What an execution that was started through a key finds of its lease in its input.
+//! What an execution that was started under a lease finds of its lease in its input.
 
 use std::fmt;
 

@@ -23,7 +23,7 @@ pub struct ResultTo {
 }
 
 /// A task that waits for the result of a start, and that may not have been answered. It is stored with the start, and deleted
-/// after the answer.
+/// after the response.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ResultItem {
     /// The key of the start.
@@ -96,7 +96,7 @@ impl ResultItem {
         ]
     }
 
-    /// The address: in the partition of the starts, because whoever may write the rows of a key must not have anything answered
+    /// The address: in the partition of the starts, because a caller that may write the rows of a key must not have anything answered
     /// or stopped.
     pub(crate) fn address(key: &Key, request: &RequestDigest) -> (String, String) {
         (at::start_pk(key), at::result_sk(request))

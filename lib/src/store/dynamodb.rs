@@ -118,7 +118,7 @@ impl DynamoDb {
     }
 }
 
-/// Shortens one operation's time limit.
+/// Shortens one operation's timeout.
 fn within<T, E, B>(
     operation: CustomizableOperation<T, E, B>,
     limit: Duration,

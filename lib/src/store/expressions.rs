@@ -111,14 +111,14 @@ fn held() -> String {
     format!("{HELD} AND (({TTL}) OR ({EXECUTION}))")
 }
 
-/// The grant that the caller can prove.
+/// The grant that the caller can verify.
 const OWNED: &str = "#lease_id = :lease_id AND #fencing_token = :fencing_token";
 
 /// Everything that ends with the grant.
 const HOLDING: &str = "#holder, #lease_id, #ttl_ms, #acquired_at, #extended_at, #expires_at, \
     #keep_ms, #looked_at, #look_again_at, #sweep_after, #metadata, #notifications, #notified_at, #refused_at, #ticket, #pool";
 
-/// How the holder was told of the grant.
+/// How the holder was notified of the grant.
 const NOTIFICATION: &str = "#notifications, #notified_at, #refused_at, #ticket";
 
 /// The limit is not 0.

@@ -151,7 +151,7 @@ pub trait Operations: Store {
         }
     }
 
-    /// Who came later and waits instead of this request, if it was sent away.
+    /// Who came later and waits instead of this request, if it was superseded.
     fn superseded_by(
         &self,
         key: &Key,

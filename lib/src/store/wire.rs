@@ -28,11 +28,11 @@ pub(crate) const ROUND_TRIP: Duration = Duration::from_millis(10);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     Answered,
-    /// Written, but without a response until the time limit.
+    /// Written, but without a response until the timeout.
     AnswerLost,
     /// Written, but without a response; the SDK sends it again at once, and the response is to the second write.
     SentAgain,
-    /// Not written, and without a response until the time limit.
+    /// Not written, and without a response until the timeout.
     RequestLost,
     /// Not written, and the response says so.
     Throttled,

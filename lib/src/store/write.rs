@@ -436,7 +436,7 @@ fn if_all(tests: Vec<Test>, effect: Effect) -> ItemPlan {
     }
 }
 
-/// It has the token that was read, of the same request, which was not sent away.
+/// It has the token that was read, of the same request, which was not superseded.
 fn if_read(waiter: &TokenItem, read: &TaskToken) -> Vec<Test> {
     vec![
         Test::Is(at::REQUEST, b(waiter.request.digest.as_bytes())),

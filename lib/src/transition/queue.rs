@@ -1,4 +1,4 @@
-//! The queue's changes of a row: join and leave. Whoever is first is granted the free row by a
+//! The queue's changes of a row: join and leave. The first waiter is granted the free row by a
 //! [`ReplaceIfUnchanged`](super::ReplaceIfUnchanged).
 
 use super::{Grant, TakeoverRule};
@@ -20,9 +20,9 @@ pub struct Join {
 pub enum JoinRule {
     /// Of a mutex: where others wait, the lease may not be taken over, or the limit is 0.
     IfTaken(TakeoverRule),
-    /// For a permit, of which the row says nothing: where others wait. Whoever frees a permit serves them.
+    /// For a permit, of which the row says nothing: where others wait. The one that frees a permit serves them.
     BehindOthers,
-    /// For a permit: in any row. Whoever joins an empty queue then looks for one that came free before.
+    /// For a permit: in any row. One that joins an empty queue then looks for one that was released before.
     Always,
 }
 
@@ -40,7 +40,7 @@ impl JoinRule {
 /// Who has to wait first where a row is replaced: the version does not count who joins the queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Head {
-    /// Whoever it is, or nobody.
+    /// Any waiter, or nobody.
     #[default]
     Any,
     /// This request, which leaves the queue because the new row is its grant.
@@ -106,7 +106,7 @@ pub(super) fn left(row: &Row, leave: &Leave) -> Option<Row> {
         return None;
     }
     queue.remove(leave.place);
-    // It may join again: then whoever read its item before neither grants it the key nor takes its place away.
+    // It may join again: then the one that read its item before neither grants it the key nor takes its place away.
     let version = row.version.plus(1);
     Some(Row {
         version,

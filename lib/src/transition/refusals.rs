@@ -80,7 +80,7 @@ pub enum JoinRefusal {
     Queued,
     /// The queue has reached its cap.
     Full,
-    /// Anything else: whoever asks for the key again learns what.
+    /// Anything else: the next request for the key learns what.
     Changed,
 }
 

@@ -370,7 +370,7 @@ length_of_time! {
 }
 
 length_of_time! {
-    /// How long a key stays closed after a grant, also if it is given back before: at most a day, in whole milliseconds.
+    /// A cooldown: for how long after a grant a key is not granted again, even if it is released before. At most a day, in whole milliseconds.
     AtLeast, 86_400_000, "a number of seconds from 0 to 86400"
 }
 

@@ -19,13 +19,13 @@ pub struct TokenItem {
     /// no clock says which came later.
     pub task_token: TaskToken,
     /// When it joined the queue, in milliseconds since the epoch by the clock of the function that added it. It names
-    /// this wait: a row whose holder may not have been told has the same. It does not order the queue.
+    /// this wait: a row whose holder may not have been notified has the same. It does not order the queue.
     pub ticket: u64,
     /// When it gives up.
     pub deadline: Timestamp,
     /// When DynamoDB may delete the item, in epoch seconds.
     pub purge_at: u64,
-    /// Who came later and waits instead. This one has left the queue, and may not have been told so.
+    /// Who came later and waits instead. This one has left the queue, and may not have been notified.
     pub superseded_by: Option<Holder>,
 }
 
@@ -44,7 +44,7 @@ impl TokenItem {
         })
     }
 
-    /// The same, also in what is left of the item once it was told.
+    /// The same, also in what is left of the item once it was notified.
     pub(crate) fn superseded_by(item: &Item) -> Option<Holder> {
         text(item, at::SUPERSEDED_BY).map(Holder::stored)
     }

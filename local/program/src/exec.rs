@@ -74,7 +74,7 @@ async fn beside(
         eprintln!("leasehold-local: could not {what}: there is no such command");
         return Ok(ExitCode::from(127));
     }
-    // So that it can end what it has started in its turn.
+    // So that it can itself end what it has started.
     let mut command = process::command_ending_with_us(program, "TERM");
     command
         .args(arguments)

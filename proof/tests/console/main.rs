@@ -237,7 +237,7 @@ async fn pool_shows_who_waits_and_is_limited() {
         .fill("why", "the partner is well again\u{e007}")
         .await;
     let done = browser.says("pool imports is limited to 2").await;
-    assert!(done.contains("whoever waited first has it now"), "{done}");
+    assert!(done.contains("the first waiter has it now"), "{done}");
     assert_eq!(browser.complaints().await, [""; 0]);
 }
 

@@ -107,7 +107,7 @@ async fn smallest_stack_refuses_missing_features() {
         let (name, message) = fixture.call("acquire", event).await.unwrap_err();
         assert_eq!(name, "Lease.Invalid", "{message}");
         let message = message.to_string();
-        assert!(message.contains("may not look up"), "{message}");
+        assert!(message.contains("may not check"), "{message}");
     }
     assert!(fixture.item("k").await.is_none());
     fixture.acquire("k", EXECUTION, "1").await;

@@ -152,7 +152,7 @@ fn without_bound(limit: Limit<'_>, is_wait: bool) -> (Option<&'static str>, &'st
         ),
         (_, false) => (
             None,
-            "computes its time limit from something other than the safe_until of the lease it runs under",
+            "computes its timeout from something other than the safe_until of the lease it runs under",
         ),
     }
 }

@@ -39,7 +39,7 @@ pub(crate) struct Walker<'m, 'a> {
     pub visited: usize,
     /// Work, extends and releases, in the order of the walk.
     pub lease_uses: Vec<LeaseUse>,
-    /// All tasks reached under a held lease, reads and guarded writes too, except calls of Leasehold's functions.
+    /// All tasks reached under a held lease, reads and fenced writes too, except calls of Leasehold's functions.
     pub protected: BTreeSet<StateId>,
     /// The acquires of execution leases under which a task without a guard was found.
     pub unguarded: BTreeSet<StateId>,
@@ -86,7 +86,7 @@ pub(crate) enum By {
     Rule(usize),
     Default,
     NoRule,
-    /// The answer that somebody else holds the key.
+    /// The response that somebody else holds the key.
     Held,
     Uncaught(Error),
 }

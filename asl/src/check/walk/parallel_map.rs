@@ -354,7 +354,7 @@ fn combined(ends: &[Vec<Exit>], entry: &Env, outer: &dyn Fn(&Env) -> Env) -> (Me
     (done, is_whole)
 }
 
-/// The leases after each success of a scope. Nobody outside has the handle of a lease that is over, or left to expire, unless another
+/// The leases after each success of a scope. Nobody outside has the handle of a lease that has ended, or is left to expire, unless another
 /// success passes it on.
 fn passed_on(exits: &[Exit], entry: &Env) -> Vec<Env> {
     let successes: Vec<&Env> = exits

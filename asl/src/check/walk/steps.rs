@@ -416,7 +416,7 @@ fn asks_outcome(rule: &Node) -> Option<(&Path, &str, bool)> {
     matches!(found.1, "acquired" | "held").then_some(found)
 }
 
-/// Work may only begin, and a read of its service tells of its end.
+/// Work may only begin, and a read of its service reports its end.
 fn begins_or_asks(call: &Call<'_>, task: &Node, env: &mut Env) {
     let response = match call {
         Call::Work(_) => Response::of(task),

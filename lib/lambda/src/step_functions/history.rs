@@ -25,7 +25,7 @@ pub(super) struct History {
 struct Task {
     /// Whether it starts an execution and waits for its end.
     is_child: bool,
-    /// Whether the history shows an end of it, which does not prove that nothing of it is at work.
+    /// Whether the history shows an end of it, which does not show that nothing of it is at work.
     has_ended: bool,
     /// The event whose data say more: the one that names the execution; what acquire answered, or its task token was answered.
     known_by: Option<i64>,
@@ -95,7 +95,7 @@ impl History {
     }
 
     /// The events whose data say whether anything is still at work: see [`Known`]. None if something may be whatever they
-    /// say, or if the execution has not ended. Of one that has succeeded, what its history shows as ended is over; but what an execution
+    /// say, or if the execution has not ended. Of one that has succeeded, what its history shows as ended has ended; but what an execution
     /// that it waited for has left says the history of that one.
     pub(super) fn to_be_read(&self) -> Option<Vec<ToBeRead>> {
         let (end, _) = self.end()?;
@@ -123,7 +123,7 @@ impl History {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ToBeRead {
     pub(super) event: i64,
-    /// Whether the task is over as long as nobody may read more.
+    /// Whether the task has ended as long as nobody may read more.
     pub(super) is_over_unread: bool,
 }
 
@@ -344,7 +344,7 @@ const NOT_STARTED: [&str; 4] = [
     "StepFunctions.StateMachineDoesNotExistException",
 ];
 
-/// A failure without a name proves nothing.
+/// A failure without a name says nothing.
 const UNNAMED: &str = "States.";
 
 /// Errors of Lambda for a call that it did not take: no such function, no capacity.

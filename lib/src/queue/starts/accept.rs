@@ -62,7 +62,7 @@ impl<S: Store> Queue<S> {
                 self.answer_of_call(begins, item).await
             }
             Asked::Joined(row, _) => {
-                // Nobody is stopped for one that was sent away meanwhile, nor a permit left free that came back.
+                // Nobody is stopped for one that was superseded meanwhile, nor a permit left free that came back.
                 if grant.request.permits.is_some() || item.request.instead_of.is_some() {
                     return self.answer_anew(item).await;
                 }
@@ -122,7 +122,7 @@ impl<S: Store> Queue<S> {
         }
     }
 
-    /// The rows know of it: it waits, or has its turn, or had it.
+    /// The rows know of it: it waits, or has the key, or had it.
     async fn was_accepted(&self, offer: Offer<'_>) -> Result<Started, Error> {
         if let Some(read) = offer.read {
             return self.answer_anew(read).await;
@@ -167,7 +167,7 @@ impl<S: Store> Queue<S> {
             Box::pin(self.tell_refused(&result.item, refused)).await?;
         }
         let answer = answer?;
-        // One that is skipped again is told so at once.
+        // One that is skipped again is answered so at once.
         let is_skipped = offer.if_held == IfHeld::Skip && found.status == StartStatus::Skipped;
         if let Some(result) = offer.result.filter(|_| !is_skipped) {
             self.renew_result(result).await?;

@@ -84,7 +84,7 @@ impl Workflows for MortalCalls {
 #[derive(Clone, Copy, Debug)]
 enum Act {
     Start(&'static str),
-    /// It sends away who waits before it.
+    /// It supersedes everybody who waits before it.
     Newest(&'static str),
     /// The execution that runs ends, and reap hears of it. Of several the last to have begun.
     EndAndReap,

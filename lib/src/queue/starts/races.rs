@@ -359,7 +359,7 @@ fn superseded(table: &Memory, later: &RequestDigest) {
 #[tokio::test(start_paused = true)]
 async fn nobody_is_stopped_for_superseded() {
     let replace = IfHeld::Replace(WaitTime::DAY);
-    // The reads are of the first, before its place, and after it. Then, as it sends away who waits before it: the first has begun before.
+    // The reads are of the first, before its place, and after it. Then, as it supersedes everybody who waits before it: the first has begun before.
     for (before, nth, waits) in [(Before::Read, 3, false), (Before::Settle, 2, true)] {
         let later = RequestDigest::of_start(&execution("later"));
         let race = Race::new(None);
@@ -398,13 +398,13 @@ async fn superseded_while_asked_for_again() {
         // In the same millisecond it would be the same call.
         race.clock.advance(Duration::from_millis(1));
         let again: Result<Started, Error> = leases.start(start("second", if_held)).await;
-        assert!(store.is_done(), "it was sent away");
+        assert!(store.is_done(), "it was superseded");
         assert!(matches!(again, Ok(Started::Superseded { .. })), "{again:?}");
         assert_eq!(store.row().await.waiting(), [later]);
     }
 }
 
-/// Its item was deleted by hand at the moment at which it was granted the key: it was never its turn.
+/// Its item was deleted by hand at the moment at which it was granted the key: it never was.
 #[tokio::test(start_paused = true)]
 async fn withdrawn_start_may_be_asked_again() {
     let race = Race::new(None);
@@ -427,7 +427,7 @@ async fn withdrawn_start_may_be_asked_again() {
     assert!(matches!(again, Ok(Started::Started { .. })), "{again:?}");
 }
 
-/// Its call was lost and its item is deleted: it may have begun, until no call can arrive any more. Then the next one has its turn.
+/// Its call was lost and its item is deleted: it may have begun, until no call can arrive any more. Then the next one is granted the key.
 #[tokio::test(start_paused = true)]
 async fn deleted_item_means_not_begun() {
     let race = Race::new(None);
@@ -537,7 +537,7 @@ async fn skip_is_granted_what_came_back() {
     assert!(matches!(answer, Ok(Started::Started { .. })), "{answer:?}");
 }
 
-/// The service does not say what became of a start whose wait is over.
+/// The service does not say what became of a start whose wait has ended.
 #[tokio::test(start_paused = true)]
 async fn start_in_trouble_stops_no_token() {
     let race = Arc::new(Race::new(None));
@@ -579,7 +579,7 @@ async fn place_of_settled_start_stays() {
         let settled = leases.settle(&item, &failed, None).await;
         assert_eq!(settled.expect("an answer"), Settled::Done);
     });
-    // The look at who has the key, and whoever waits first; then the one that is due.
+    // The look at who has the key, and the first waiter; then the one that is due.
     let store = Wire::meddled(Before::ReadStart, 3, settled);
     let leases = race.leases(store.clone());
     for (name, if_held) in [("first", IfHeld::Fail), ("a", IfHeld::Wait(minute))] {

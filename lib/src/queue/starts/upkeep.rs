@@ -97,7 +97,7 @@ impl<S: Store> Queue<S> {
         Ok(())
     }
 
-    /// Ends the wait of a start in the queue, which is over.
+    /// Ends the wait of a start in the queue, which has ended.
     pub(crate) async fn end_wait(&self, row: Row, item: &StartItem) -> Result<(), Error> {
         let known = self.known(item).await?;
         let settlement = match known {

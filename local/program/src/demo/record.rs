@@ -1,4 +1,4 @@
-//! What was seen of those who want the key: of executions their histories, as Step Functions tells them, of the process what it
+//! What was seen of those who want the key: of executions their histories, as Step Functions has them, of the process what it
 //! did itself, and what the protected resource has recorded. Nothing here keeps a `lease_id`.
 
 use std::collections::HashMap;
@@ -236,7 +236,7 @@ impl<'a> Record<'a> {
         self.look().await
     }
 
-    /// Waits until this is seen of an execution, and tells whatever is seen meanwhile.
+    /// Waits until this is seen of an execution, and prints whatever is seen meanwhile.
     pub(super) async fn until(
         &mut self,
         number: usize,
@@ -260,7 +260,7 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// Reads what is new, and tells it in the order in which it happened.
+    /// Reads what is new, and prints it in the order in which it happened.
     async fn look(&mut self) -> Result<(), Error> {
         let mut news = Vec::new();
         for one in self

@@ -49,7 +49,7 @@ impl<'a> Report<'a> {
     pub(super) fn text(&self) -> String {
         let mut text = format!(
             "
-hand-over       {:.2} s from the end of one execution to the lease of the next, in the mean
+next grant      {:.2} s from the end of one execution to the lease of the next, in the mean
 settings        ClockMarginMs {MARGIN_MS} instead of 2000, which one clock allows; ReapGraceSeconds {GRACE_SECONDS} instead of 900
 
 ",

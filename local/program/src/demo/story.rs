@@ -102,7 +102,7 @@ pub(super) async fn play(stack: &Stack) -> Result<Record<'_>, Error> {
         // One that waits is stopped: the others pass over it.
         record.stop(STOPPED_WAITING).await?;
 
-        // One that works is stopped. Nobody can stop what its function does, so the key stays closed for a grace.
+        // One that works is stopped. Nobody can stop what its function does, so the key stays held for a grace period.
         let works = |one: &Seen| one.works.is_some_and(|at| at + 1000 <= now());
         record.until(STOPPED_WORKING, "it works", works).await?;
         record.stop(STOPPED_WORKING).await?;
