@@ -72,12 +72,12 @@ impl Visit for Heard {
     fn record_debug(&mut self, _: &Field, _: &dyn std::fmt::Debug) {}
 }
 
-/// The limit is a quarter of the margin, because another machine's clock may be as wrong in the other direction.
+/// Each clock may be wrong by half the margin. The warning comes at half of that, before the clock does harm.
 fn warning(apart: Duration, margin: Duration) -> Option<String> {
     (!apart.is_zero() && apart * 4 >= margin).then(|| {
         format!(
-            "this machine's clock is at least {} from DynamoDB's; clocks have to agree to within {}, half of \
-             LEASE_CLOCK_MARGIN_MS",
+            "this machine's clock is at least {} from DynamoDB's; no clock may be wrong by more than {}, half \
+             of LEASE_CLOCK_MARGIN_MS",
             render(apart),
             render(margin / 2)
         )

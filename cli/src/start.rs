@@ -59,7 +59,7 @@ pub(crate) struct Start {
     /// What to do while somebody else has the key
     #[arg(long, value_enum, default_value = "wait")]
     if_held: IfHeldWord,
-    /// How many executions may have the key at once [default: the execution is alone with it]
+    /// How many executions may have the key at once; if left out, one at a time with others that leave it out
     #[arg(long, value_name = "N", value_parser = permits)]
     permits: Option<Permits>,
     /// The execution needs a permit of this pool besides the key, which many keys share

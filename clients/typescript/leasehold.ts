@@ -203,7 +203,7 @@ export interface JoinQueue extends Omit<Common, "reentrant" | "ttlSeconds"> {
 
 export interface Start {
   key: string; stateMachineArn: string; input?: unknown;
-  /** How many executions may have the key at once; if left out, it is alone with it. */
+  /** How many executions may have the key at once; if left out, one at a time with others that leave it out. */
   permits?: number | undefined;
   /** A permit of this pool besides the key. */
   pool?: Pool | undefined;

@@ -1,12 +1,12 @@
 //! Leases in DynamoDB for short-lived processes: Lambda functions and Step Functions workflows.
 //!
 //! A lease gives one holder exclusive use of a key: until a deadline, or while an execution runs. An acquire returns plain data, the [`Lease`];
-//! any later process may extend or release with it. Nothing runs in the background and nothing happens on drop. A
+//! any later process may extend or release with it. Nothing of it runs in the background and nothing happens on drop. A
 //! holder extends by an explicit call, and each such call is one conditional write.
 //!
 //! # What a lease guarantees, and what it cannot
 //!
-//! While clocks differ by less than half of [`Settings::clock_margin`], at most one holder at a time believes that it
+//! While no clock is wrong by more than half of [`Settings::clock_margin`], at most one holder at a time believes that it
 //! holds a key. A holder that was paused may resume after its lease has expired and continue to write. No lock
 //! service can prevent that. The *resource* can: it stores the largest [`Lease::fencing_token`] and refuses smaller
 //! ones. The tokens of a key increase from grant to grant: through release, expiry, purge, and deletion of the row.

@@ -54,7 +54,7 @@ pub struct Acquire<K = Key> {
     pub pool: Option<Pool>,
     /// Cooldown, counted from the grant, even if the key is released before: nobody is granted it until then. With
     /// [`Acquire::permits`] the permit does, so that so many are granted in each span. By the clocks of two functions the
-    /// distance is at least this one, as long as they differ by no more than the margin.
+    /// distance is at least this one, as long as neither is wrong by more than half the margin.
     pub at_least: AtLeast,
     /// Take the lease over if its version is still this one, and compare no clock. The caller must have waited for
     /// [`Retry::wait_seconds`](crate::Retry::wait_seconds) since it saw that version; the library cannot

@@ -8,7 +8,7 @@ use crate::{error::Error, executions::Executions, start::StartRules, values::Cou
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Settings {
-    /// How long after its deadline a lease may be taken over by the clock. Safe while clocks differ by less than half
+    /// How long after its deadline a lease may be taken over by the clock. Safe while no clock is wrong by more than half
     /// of it.
     pub clock_margin: Duration,
     /// How long before the deadline a holder must stop touching the resource.

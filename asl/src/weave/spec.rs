@@ -41,7 +41,7 @@ pub struct Section {
     pub lifetime: Lifetime,
     /// What to do while somebody else holds the key.
     pub if_held: IfHeld,
-    /// How many executions may be in the section at once. The default is one.
+    /// How many executions may be in the section at once. If left out, one at a time with others that leave it out.
     pub permits: Option<f64>,
     /// The pool of which it takes a permit besides the key.
     pub pool: Option<Pool>,

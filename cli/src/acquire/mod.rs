@@ -49,7 +49,7 @@ receives SIGTERM, and SIGKILL after --grace, which is before the lease expires. 
 program is killed. SIGHUP, SIGINT, SIGQUIT and SIGTERM are passed on to the command, except those that were ignored when
 this program began, as SIGHUP under nohup: they stay ignored. When the command has ended, the rest of its process group is
 killed, and the lease is released. A process that leaves the group (setsid) or becomes another user is out of reach, so put
-sudo before leasehold. This machine's clock must be right to within half of LEASE_CLOCK_MARGIN_MS.
+sudo before leasehold. This machine's clock must not be wrong by more than half of LEASE_CLOCK_MARGIN_MS.
 
 --wait retries at random moments. It does not join the queue, and waiters in the queue go first.
 
@@ -75,7 +75,7 @@ pub(crate) struct Acquire {
     /// The holder [default: user@host/process]
     #[arg(long, value_parser = |text: &str| Holder::new(text))]
     holder: Option<Holder>,
-    /// How many may hold the key at once; use the same number everywhere
+    /// How many may hold the key at once, the same number everywhere; if left out, one at a time with others that leave it out
     #[arg(long, value_name = "N", value_parser = permits)]
     permits: Option<Permits>,
     /// Cooldown: for how long after the grant the key is not granted again, even if it is released before [default: 0]

@@ -46,8 +46,8 @@ variable "clock_margin_ms" {
   default     = 2000
   nullable    = false
   description = <<-EOT
-    Milliseconds after its expiry before an expired lease may be taken over by the clock. Safe while any two clocks differ
-    by less than half of it.
+    How long after its deadline a lease may be taken over, in milliseconds. Safe while no clock is wrong by more than half
+    of it.
   EOT
 
   validation {

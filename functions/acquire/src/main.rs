@@ -33,7 +33,7 @@ pub(crate) struct Request {
     ttl_seconds: Option<Ttl>,
     /// How long a lease with lifetime "execution" stays after a failure, stop or timeout, in seconds; 0 if left out.
     keep_seconds: Option<KeepTime>,
-    /// How many may hold the key at once; 1 if left out.
+    /// How many may hold the key at once; if left out, one at a time with others that leave it out.
     permits: Option<Permits>,
     /// A permit of this pool besides the key, which many keys share: the request takes its key first, waits in the pool, and is notified
     /// once it has both. Only with `task_token` or `callback_id`.

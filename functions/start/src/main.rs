@@ -32,7 +32,7 @@ pub(crate) struct Request {
     if_held: IfHeldWord,
     /// How long to wait, in seconds; 86400 if left out.
     wait_seconds: Option<WaitTime>,
-    /// How many executions may have the key at once; the execution is alone with it if left out.
+    /// How many executions may have the key at once; if left out, one at a time with others that leave it out.
     permits: Option<Permits>,
     /// A permit of this pool besides the key, which many keys share: the start takes its key first, and waits in the pool.
     pool: Option<Pool>,

@@ -56,7 +56,7 @@ pub struct Start {
     pub input: ExecutionInput,
     /// What to do while somebody else has the key.
     pub if_held: IfHeld,
-    /// Of how many permits the execution gets one. None for the mutex: the execution is alone with the key.
+    /// Of how many permits the execution gets one. None for the mutex, as in [`Acquire::permits`](crate::Acquire::permits).
     pub permits: Option<Permits>,
     /// Of which pool it gets a permit besides, before it begins.
     pub pool: Option<Pool>,

@@ -27,7 +27,7 @@ enum Command {
     Up(up::Up),
     /// Run a command with the stack beside it, such as your tests.
     Exec(exec::Exec),
-    /// Run executions that contend and queue for leases, and check that every promise was kept.
+    /// Run executions that contend and queue for leases, and check the promises that such a run can show.
     Demo(demo::Demo),
 }
 

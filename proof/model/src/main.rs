@@ -28,20 +28,20 @@ use design::{Broken, Design, FLAWS};
 use explore::{Explored, explore};
 use scope::Scope;
 
-/// Every order of events in small worlds: what must never happen does not, and broken designs are found out.
+/// Check every order of events in small worlds against the promises, and that each broken design is rejected
 #[derive(Parser)]
 #[command(name = "leasehold-model")]
 struct Arguments {
-    /// Larger worlds, of one call more each: a hundred million states and more, in an hour and eight gigabytes.
+    /// Larger worlds: one more call in each, or one more sweep and retry; a hundred million steps in each at most, an hour, eight gigabytes.
     #[arg(long)]
     deep: bool,
-    /// Only the first 30,000 states or so of each world: minutes in the place of half an hour.
+    /// Only the first 30,000 states or so of each world, in minutes; all broken designs nevertheless.
     #[arg(long, conflicts_with = "deep")]
     quick: bool,
-    /// Only worlds whose name contains this, and no broken designs.
+    /// Only worlds whose name contains this, and no broken designs; a name that no world has lists all.
     #[arg(long, value_name = "WORLD", conflicts_with = "broken")]
     only: Option<String>,
-    /// Only broken designs whose words contain this, and no worlds of ours.
+    /// Only broken designs whose description contains this, and no worlds.
     #[arg(long, value_name = "WORDS")]
     broken: Option<String>,
 }

@@ -21,9 +21,9 @@ const EXAMPLES: &str = "Examples:
   leasehold-local demo
   leasehold-local demo --out /tmp/demo | tee demo.log
 
-Exit codes: 0 all promises held, 1 a promise was broken or the demo could not run, 2 wrong arguments, 130 Ctrl-C.";
+Exit codes: 0 these promises held, 1 a promise was broken or the demo could not run, 2 wrong arguments, 130 Ctrl-C.";
 
-/// Lets a process and eight workflows want one key, kills some of them, and checks that every promise held.
+/// Lets a process and eight workflows want one key, kills some of them, and checks the promises that such a run can show.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Demo {

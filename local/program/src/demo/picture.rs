@@ -20,12 +20,28 @@ const SIDE: i32 = 16;
 const NOTE: i32 = 136;
 const LETTER: i32 = 10;
 
-const TEXT: RGBColor = RGBColor(28, 36, 48);
-const WAITS: RGBColor = RGBColor(242, 193, 78);
-const HOLDS: RGBColor = RGBColor(31, 138, 112);
-const GRACE: RGBColor = RGBColor(243, 183, 183);
-const BROKEN: RGBColor = RGBColor(204, 51, 64);
-const NOBODY: RGBColor = RGBColor(138, 147, 160);
+// The colours of the console's pages, in cli/src/console/style.css.
+const TEXT: RGBColor = RGBColor(27, 31, 36);
+const WAITS: RGBColor = RGBColor(210, 153, 34);
+const HOLDS: RGBColor = RGBColor(10, 95, 180);
+const GRACE: RGBColor = RGBColor(130, 80, 223);
+const BROKEN: RGBColor = RGBColor(179, 38, 30);
+const NOBODY: RGBColor = RGBColor(110, 119, 129);
+
+/// Where the reader prefers dark pages: a rule of style overrides the colours that the marks have.
+const DARK: &str = r##"<style>
+@media (prefers-color-scheme: dark) {
+  [fill="#FFFFFF"] { fill: #0f1318; }
+  [fill="#1B1F24"] { fill: #e6edf3; }
+  [stroke="#000000"] { stroke: #e6edf3; }
+  [fill="#D29922"] { fill: #e3b341; }
+  [fill="#0A5FB4"] { fill: #58a6ff; }
+  [fill="#8250DF"] { fill: #bc8cff; }
+  [fill="#B3261E"] { fill: #ff8b82; }
+  [fill="#6E7781"] { fill: #8b949e; }
+}
+</style>
+"##;
 
 type Plotted = Result<(), Box<dyn StdError>>;
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
@@ -186,7 +202,7 @@ fn draw(
     let mut svg = String::new();
     let plotted = plot(&mut svg, record, title, legend, count, rows);
     plotted.map_err(|error| Error::call("draw a picture", error))?;
-    Ok(svg)
+    Ok(svg.replacen(">\n", &format!(">\n{DARK}"), 1))
 }
 
 fn plot(
