@@ -340,7 +340,7 @@ fn blocks(text: &str, marks: &[&str]) -> Vec<String> {
     let mut blocks = vec![String::new()];
     for line in text.lines().map(str::trim) {
         match marks.iter().find_map(|mark| line.strip_prefix(mark)) {
-            Some(said) => blocks.last_mut().unwrap().extend([" ", said.as_ref()]),
+            Some(said) => blocks.last_mut().unwrap().extend([" ", said]),
             None => blocks.push(String::new()),
         }
     }
