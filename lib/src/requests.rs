@@ -52,8 +52,8 @@ pub struct Acquire<K = Key> {
     /// A permit of this pool besides, for a request that waits ([`crate::Queue::acquire_queued`]). It takes the key first, and is notified
     /// once it has both.
     pub pool: Option<Pool>,
-    /// Cooldown, counted from the grant, even if the key is released before: nobody is granted it until then. With
-    /// [`Acquire::permits`] the permit does, so that so many are granted in each span. By the clocks of two functions the
+    /// Cooldown: for so long after the grant nobody is granted the key, even if it is released before. With
+    /// [`Acquire::permits`] each permit has its own, so that so many are granted in each span. By the clocks of two functions the
     /// distance is at least this one, as long as neither is wrong by more than half the margin.
     pub at_least: AtLeast,
     /// Take the lease over if its version is still this one, and compare no clock. The caller must have waited for

@@ -19,7 +19,7 @@ const SIGNATURE: Duration = Duration::from_mins(5);
 
 impl<S: Store> Leases<S> {
     /// Counts another call, before it is made: of a token, or of `StartExecution`. From then on no earlier caller can either take
-    /// the grant back nor fail the start, because the version has changed. A refusal that was noted says nothing of this token. None if
+    /// the grant back or fail the start, because the version has changed. A refusal that was noted says nothing of this token. None if
     /// the row has changed.
     pub(crate) async fn mark(
         &self,

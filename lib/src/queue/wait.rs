@@ -51,7 +51,7 @@ impl<S: Store> Queue<S> {
     /// the queue was empty, another query and a read follow.
     ///
     /// A repeated call with the same holder and request id keeps its place in the queue, and its token replaces the
-    /// old one. The waiting time counts from the first call. If it was granted the key already, its token receives it. If
+    /// old one. The waiting time counts from the first call. If it was granted the key already, its token receives that grant. If
     /// the future is dropped, the request may or may not be in the queue: repeat it.
     ///
     /// A grant of which its holder was never notified, because its token is dead, is taken back, and the next waiter gets the

@@ -278,13 +278,14 @@ fn texts(files: &Files) -> Vec<(&str, String)> {
     read.collect()
 }
 
-const CODE: [&str; 6] = [
+const CODE: [&str; 7] = [
     "lib/src/",
     "lib/lambda/src/",
     "functions/",
     "cli/src/",
     "asl/src/",
     "local/program/src/",
+    "proof/model/src/main.rs",
 ];
 
 /// Those in local/ are the translated ones, which have each description on one line.

@@ -404,7 +404,7 @@ async fn superseded_while_asked_for_again() {
     }
 }
 
-/// Its item was deleted by hand at the moment at which it was granted the key: it never was.
+/// Its item was deleted by hand at the moment at which it was granted the key: it never had it.
 #[tokio::test(start_paused = true)]
 async fn withdrawn_start_may_be_asked_again() {
     let race = Race::new(None);
