@@ -26,7 +26,7 @@ pub(crate) async fn serve(table_client: &TableClient, key: &Key) -> bool {
         return false;
     };
     let queue = table_client.leases.clone();
-    let queue = queue.with_workflows(Arc::new(everybody));
+    let queue = queue.with_engine(Arc::new(everybody));
     let queue = queue.with_starts(table_client.starts.clone());
     queue.hand_over(key).await.unwrap_or(false)
 }

@@ -285,7 +285,7 @@ pub(crate) async fn dismiss(
     let queue = match Everybody::of(table_client) {
         Some(everybody) => {
             let queue = table_client.leases.clone();
-            let queue = queue.with_workflows(Arc::new(everybody));
+            let queue = queue.with_engine(Arc::new(everybody));
             queue.with_starts(table_client.starts.clone())
         }
         None => queue_of(table_client, execution)?,
@@ -306,7 +306,7 @@ pub(crate) fn queue_of(
 ) -> Result<Queue<DynamoDb>, Failure> {
     let one = OneStart::new(table_client, execution.clone())?;
     let leases = table_client.leases.clone();
-    let queue = leases.with_workflows(Arc::new(one));
+    let queue = leases.with_engine(Arc::new(one));
     Ok(queue.with_starts(table_client.starts.clone()))
 }
 

@@ -7,10 +7,7 @@ use aws_sdk_sfn::Client;
 use aws_sdk_sfn::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_sfn::operation::stop_execution::StopExecutionError;
 use aws_sdk_sfn::types::ExecutionStatus;
-use leasehold::{
-    Begun, Call, Delivery, Error, Execution, ExecutionName, Holder, StateMachineArn, WaiterOf,
-    Workflows,
-};
+use leasehold::{Answer, Call, Engine, Error, Holder, Question, StopFor};
 use leasehold_lambda::StepFunctions;
 
 use crate::connect::TableClient;
@@ -57,62 +54,19 @@ impl OneStart {
     }
 }
 
-impl Workflows for OneStart {
-    fn succeed<'a>(
-        &'a self,
-        _: WaiterOf<'a>,
-        _output: String,
-        _limit: Duration,
-    ) -> Call<'a, Delivery> {
-        left_to_the_stack()
-    }
-
-    fn fail<'a>(
-        &'a self,
-        _: WaiterOf<'a>,
-        _error: &'a str,
-        _cause: String,
-        _limit: Duration,
-    ) -> Call<'a, Delivery> {
-        left_to_the_stack()
-    }
-
-    fn describe_execution<'a>(
-        &'a self,
-        execution: &'a Holder,
-        limit: Duration,
-    ) -> Call<'a, Execution> {
-        self.step_functions.describe_execution(execution, limit)
-    }
-
-    fn start_execution<'a>(
-        &'a self,
-        (machine, name): (&'a StateMachineArn, &'a ExecutionName),
-        input: String,
-        limit: Duration,
-    ) -> Call<'a, Begun> {
-        if machine.execution(name) != self.execution {
-            return left_to_the_stack();
+impl Engine for OneStart {
+    fn ask<'a>(&'a self, question: Question, limit: Duration) -> Call<'a, Answer> {
+        match &question {
+            Question::Succeed(..) | Question::Fail(..) => left_to_the_stack(),
+            Question::Start(machine, name, _) if machine.execution(name) != self.execution => {
+                left_to_the_stack()
+            }
+            Question::Start(..)
+            | Question::Describe(_)
+            | Question::Input(_)
+            | Question::Stop(_, _, StopFor::Another) => self.step_functions.ask(question, limit),
+            _ => Box::pin(std::future::ready(question.unknown())),
         }
-        let what = (machine, name);
-        self.step_functions.start_execution(what, input, limit)
-    }
-
-    fn stop_execution<'a>(
-        &'a self,
-        execution: &'a Holder,
-        cause: String,
-        limit: Duration,
-    ) -> Call<'a, bool> {
-        self.step_functions.stop_execution(execution, cause, limit)
-    }
-
-    fn execution_input<'a>(
-        &'a self,
-        execution: &'a Holder,
-        limit: Duration,
-    ) -> Call<'a, Option<String>> {
-        self.step_functions.execution_input(execution, limit)
     }
 }
 
@@ -134,74 +88,30 @@ impl Everybody {
     }
 }
 
-/// The response of a call that may have been refused for want of a right.
-fn or_left_to_the_stack<'a, T: Send + 'a>(call: Call<'a, T>) -> Call<'a, T> {
-    Box::pin(async {
-        match call.await {
-            Err(Error::Denied { .. }) => left_to_the_stack().await,
-            answer => answer,
+impl Engine for Everybody {
+    fn ask<'a>(&'a self, question: Question, limit: Duration) -> Call<'a, Answer> {
+        match &question {
+            Question::Succeed(who, ..) | Question::Fail(who, ..) if who.is_durable_execution() => {
+                left_to_the_stack()
+            }
+            Question::Succeed(..)
+            | Question::Fail(..)
+            | Question::Start(..)
+            | Question::Describe(_)
+            | Question::Input(_) => Box::pin(async move {
+                match self.0.ask(question, limit).await {
+                    Err(Error::Denied { .. }) => left_to_the_stack().await,
+                    answer => answer,
+                }
+            }),
+            _ => Box::pin(std::future::ready(question.unknown())),
         }
-    })
-}
-
-impl Workflows for Everybody {
-    fn succeed<'a>(
-        &'a self,
-        whose: WaiterOf<'a>,
-        output: String,
-        limit: Duration,
-    ) -> Call<'a, Delivery> {
-        if whose.0.is_durable_execution() {
-            return left_to_the_stack();
-        }
-        or_left_to_the_stack(self.0.succeed(whose, output, limit))
-    }
-
-    fn fail<'a>(
-        &'a self,
-        whose: WaiterOf<'a>,
-        error: &'a str,
-        cause: String,
-        limit: Duration,
-    ) -> Call<'a, Delivery> {
-        if whose.0.is_durable_execution() {
-            return left_to_the_stack();
-        }
-        or_left_to_the_stack(self.0.fail(whose, error, cause, limit))
-    }
-
-    fn describe_execution<'a>(
-        &'a self,
-        execution: &'a Holder,
-        limit: Duration,
-    ) -> Call<'a, Execution> {
-        or_left_to_the_stack(self.0.describe_execution(execution, limit))
-    }
-
-    fn start_execution<'a>(
-        &'a self,
-        what: (&'a StateMachineArn, &'a ExecutionName),
-        input: String,
-        limit: Duration,
-    ) -> Call<'a, Begun> {
-        or_left_to_the_stack(self.0.start_execution(what, input, limit))
-    }
-
-    fn execution_input<'a>(
-        &'a self,
-        execution: &'a Holder,
-        limit: Duration,
-    ) -> Call<'a, Option<String>> {
-        or_left_to_the_stack(self.0.execution_input(execution, limit))
     }
 }
 
-fn left_to_the_stack<'a, T>() -> Call<'a, T>
-where
-    T: Send + 'a,
-{
+fn left_to_the_stack<'a>() -> Call<'a, Answer> {
     Box::pin(std::future::ready(Err(Error::Unavailable {
-        problem: "somebody else's turn is left to the stack".to_owned(),
+        problem: "the grant of another waiter is left to the stack".to_owned(),
         source: None,
     })))
 }
@@ -247,7 +157,7 @@ pub(crate) async fn status(
 #[cfg(test)]
 mod tests {
     use aws_config::{BehaviorVersion, Region};
-    use leasehold::StateMachineArn;
+    use leasehold::{ExecutionName, StateMachineArn};
 
     use super::*;
 
@@ -267,8 +177,12 @@ mod tests {
         };
         for (name, is_left) in [(&own, false), (&other, true)] {
             let limit = Duration::from_secs(1);
-            let call = one.start_execution((&machine, name), "{}".to_owned(), limit);
-            let problem = call.await.expect_err("nobody answers").to_string();
+            let start = Question::Start(machine.clone(), name.clone(), "{}".to_owned());
+            let problem = one
+                .ask(start, limit)
+                .await
+                .expect_err("nobody answers")
+                .to_string();
             assert_eq!(problem.contains("left to the stack"), is_left, "{problem}");
         }
     }

@@ -162,7 +162,7 @@ mod tests {
         calls.script_starts("refused", &[StartFate::Refused]);
         let leases = Leases::new(Memory::new(), Settings::default())
             .with_clock(make::clock())
-            .with_workflows(calls)
+            .with_engine(calls)
             .with_starts(StartRules::of(machine).expect("valid"));
         let request = |key| make::request(make::key(key), "worker", Duration::from_secs(60));
         grant(&leases, request("held")).await;

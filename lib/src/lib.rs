@@ -14,7 +14,7 @@
 //! # What a version covers
 //!
 //! Versions cover everything that is documented here. [`store::Store`], [`Memory`]
-//! and [`Workflows`] serve those who write a store or an engine of their own; the crate `leasehold-conformance` tests a store. A store takes what the module [`store`] has: it need not look into a
+//! and [`Engine`] serve those who write a store or an engine of their own; the crate `leasehold-conformance` tests a store. A store takes what the module [`store`] has: it need not look into a
 //! [`store::Write`]. What that consists of, in the modules `row`, `transition` and `waiter`, is hidden, and may change with any
 //! version.
 //!
@@ -83,8 +83,8 @@ pub use outcomes::{
 pub use pagination::{Cursor, PageSize};
 pub use pool::Pool;
 pub use queue::{
-    Begun, Call, Delivery, Execution, Failure, GrantOf, IfHeld, Outcome, Queue, Queued, Reaped,
-    Receipt, Redrives, Stands, Start, Started, SweepBounds, Swept, WaiterOf, Workflows,
+    Answer, Begun, Call, Delivery, Engine, Execution, Failure, IfHeld, Outcome, Question, Queue,
+    Queued, Reaped, Receipt, Redrives, Stands, Start, Started, StopFor, SweepBounds, Swept,
 };
 pub use requests::{Acquire, AcquireAll, ExtendOptions, Lifetime, Wait};
 pub use row::{Act, Limit, Record};

@@ -243,7 +243,7 @@ mod tests {
         let clock = make::clock();
         let leases = Leases::new(Memory::new(), Settings::default())
             .with_clock(Arc::clone(&clock) as _)
-            .with_workflows(Arc::new(FakeStepFunctions::default()));
+            .with_engine(Arc::new(FakeStepFunctions::default()));
         let hour = Duration::from_hours(1);
         for (key, age) in [("a", 0), ("b", 60), ("c", 90)] {
             grant(&leases, make::request(make::key(key), "holder", hour)).await;
@@ -272,7 +272,7 @@ mod tests {
         let clock = make::clock();
         let queue = Leases::new(Memory::new(), Settings::default())
             .with_clock(Arc::clone(&clock) as _)
-            .with_workflows(Arc::new(FakeStepFunctions::default()));
+            .with_engine(Arc::new(FakeStepFunctions::default()));
         let pool = crate::Pool::new(&make::key("pool"), make::permits(1));
         for key in ["a", "b"] {
             let wait = Wait {
@@ -306,7 +306,7 @@ mod tests {
         calls.set_execution("h", ended);
         let leases = Leases::new(Memory::new(), Settings::default())
             .with_clock(Arc::clone(&clock) as _)
-            .with_workflows(calls);
+            .with_engine(calls);
         for by_reap in [false, true] {
             let work = async {
                 let (key, holder) = (make::key("k"), make::holder("h"));

@@ -53,6 +53,7 @@
 mod ask;
 mod begin;
 mod ends;
+pub(crate) mod engine;
 mod execution_check;
 mod maintenance;
 mod pool;
@@ -65,21 +66,21 @@ mod stay;
 mod supersede;
 mod sweep;
 mod wait;
-mod workflows;
 
+pub use engine::{
+    Answer, Begun, Call, Delivery, Engine, Execution, Failure, Outcome, Question, Receipt,
+    Redrives, Stands, StopFor,
+};
 pub use reap::Reaped;
 pub use starts::{IfHeld, Start, Started};
 pub use sweep::{SweepBounds, Swept};
 pub use wait::Queued;
-pub use workflows::{
-    Begun, Call, Delivery, Execution, Failure, GrantOf, Outcome, Receipt, Redrives, Stands,
-    WaiterOf, Workflows,
-};
 
 use std::{ops::Deref, sync::Arc};
 
 use crate::{
     clock::{Clock, Timestamp},
+    error::Error,
     leases::Leases,
     pagination::SweptTo,
     start::StartRules,
@@ -95,7 +96,7 @@ use crate::{
 #[derive(Debug)]
 pub struct Queue<S> {
     leases: Leases<S>,
-    workflows: Arc<dyn Workflows>,
+    engine: Arc<dyn Engine>,
     starts: StartRules,
     swept_to: SweptTo,
     /// The pool whose queue this call walks: what happens meanwhile begins no other walk of it.
@@ -109,7 +110,7 @@ impl<S> Clone for Queue<S> {
     fn clone(&self) -> Self {
         Self {
             leases: self.leases.clone(),
-            workflows: Arc::clone(&self.workflows),
+            engine: Arc::clone(&self.engine),
             starts: self.starts.clone(),
             swept_to: self.swept_to.clone(),
             serving: self.serving.clone(),
@@ -131,10 +132,10 @@ impl<S: Store> Leases<S> {
     /// These leases with an engine that notifies waiters. A call that ends a grant without it leaves the notification of
     /// the next waiter to the next sweep.
     #[must_use]
-    pub fn with_workflows(self, workflows: Arc<dyn Workflows>) -> Queue<S> {
+    pub fn with_engine(self, engine: Arc<dyn Engine>) -> Queue<S> {
         Queue {
             leases: self,
-            workflows,
+            engine,
             starts: StartRules::default(),
             swept_to: SweptTo::default(),
             serving: None,
@@ -176,7 +177,11 @@ impl<S: Store> Queue<S> {
         }
     }
 
-    fn workflows(&self) -> &dyn Workflows {
-        &*self.workflows
+    /// Asks the engine, and reads its answer.
+    async fn engine<T>(&self, question: Question) -> Result<T, Error>
+    where
+        T: TryFrom<Answer, Error = Error>,
+    {
+        self.engine.ask(question, self.limit()).await?.try_into()
     }
 }

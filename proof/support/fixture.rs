@@ -31,7 +31,7 @@ use crate::secret_scanner::SecretScanner;
 pub fn without_executions<S: Store>(leases: &Leases<S>) -> Queue<S> {
     leases
         .clone()
-        .with_workflows(Arc::new(leasehold_conformance::FakeStepFunctions::default()))
+        .with_engine(Arc::new(leasehold_conformance::FakeStepFunctions::default()))
 }
 
 /// The name of the lease table of a [`Table`].

@@ -71,7 +71,7 @@ impl Executions {
         let leases: Queue<_> = self
             .fixture
             .leases()
-            .with_workflows(Arc::new(StepFunctions::new(&config)));
+            .with_engine(Arc::new(StepFunctions::new(&config)));
         let holder = Holder::new(EXECUTION).unwrap();
         while leases.reap(&holder).await.unwrap() == Reaped::Running {
             leases.sleep(std::time::Duration::from_millis(50)).await;

@@ -73,7 +73,7 @@ impl Starts {
             .build();
         self.fixture
             .leases()
-            .with_workflows(Arc::new(StepFunctions::new(&config)))
+            .with_engine(Arc::new(StepFunctions::new(&config)))
             .with_starts(StartRules::of("*").unwrap())
     }
 }

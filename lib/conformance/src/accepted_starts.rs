@@ -39,7 +39,7 @@ impl<B: Bench> StartCase<'_, B> {
         let starts = StartRules::of(&format!("starts/*={MACHINE}")).expect("valid");
         Leases::new(self.case.bench.store(), settings)
             .with_clock(self.case.clock.clone())
-            .with_workflows(self.calls.clone())
+            .with_engine(self.calls.clone())
             .with_starts(starts)
     }
 

@@ -205,7 +205,7 @@ async fn only_visible_standard_executions_get_one<B: Bench>(bench: &B) {
     case.case.leases = Leases::new(bench.store(), Settings::default())
         .with_clock(case.clock.clone())
         .with_executions(listed.expect("valid"))
-        .with_workflows(case.calls.clone());
+        .with_engine(case.calls.clone());
     let request = case.while_it_runs(ONE, "1", Duration::ZERO);
     invalid(case.leases.acquire(request).await, "holder");
     assert!(case.leases.inspect(&case.address.key).await.is_ok());

@@ -218,7 +218,7 @@ impl<B: Bench> QueueCase<'_, B> {
     /// The table was restored, and the deployed floor is above all of its tokens.
     fn lifted(&mut self) -> Counter {
         let floor = Counter::new(self.now().as_millis() + 1_000_000).expect("valid");
-        self.case.leases = self.floored(floor).with_workflows(self.calls.clone());
+        self.case.leases = self.floored(floor).with_engine(self.calls.clone());
         floor
     }
 

@@ -15,7 +15,7 @@
 //! use leasehold_conformance::FakeStepFunctions;
 //!
 //! let fake = Arc::new(FakeStepFunctions::default());
-//! let leases = Leases::new(Memory::new(), Settings::default()).with_workflows(fake.clone());
+//! let leases = Leases::new(Memory::new(), Settings::default()).with_engine(fake.clone());
 //! // ... acquire with a task token, release what is in the way ...
 //! # drop(leases);
 //! assert_eq!(fake.take_answers(), []);
@@ -212,7 +212,7 @@ impl<'a, B: Bench> Case<'a, B> {
         let clock = make::clock();
         let leases = Leases::new(bench.store(), Settings::default())
             .with_clock(clock.clone())
-            .with_workflows(Arc::new(FakeStepFunctions::default()));
+            .with_engine(Arc::new(FakeStepFunctions::default()));
         Self {
             bench,
             clock,

@@ -56,7 +56,7 @@ impl<'a, B: Bench> QueueCase<'a, B> {
         let mut case = Case::new(bench, key);
         let calls = Arc::new(FakeStepFunctions::default());
         let leases = Leases::new(bench.store(), settings).with_clock(case.clock.clone());
-        case.leases = leases.with_workflows(calls.clone());
+        case.leases = leases.with_engine(calls.clone());
         Self { case, calls }
     }
 

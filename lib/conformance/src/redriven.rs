@@ -61,7 +61,7 @@ impl<'a, B: Bench> Redriven<'a, B> {
         let calls = Arc::new(FakeStepFunctions::default());
         case.leases = Leases::new(bench.store(), settings)
             .with_clock(case.clock.clone())
-            .with_workflows(calls.clone())
+            .with_engine(calls.clone())
             .with_starts(StartRules::of(&format!("redriven/*={MACHINE}")).expect("valid"));
         Self {
             case,

@@ -156,7 +156,7 @@ async fn while_stopped_nothing_is_handed_over<B: Bench>(bench: &B) {
     let going = case.leases.clone();
     case.case.leases = Leases::new(bench.store(), stopped())
         .with_clock(case.clock.clone())
-        .with_workflows(case.calls.clone());
+        .with_engine(case.calls.clone());
     case.release(&holder).await;
     assert!(!case.hand_over().await);
     case.sweep().await;

@@ -115,7 +115,7 @@ impl<'a, B: Bench> StartCase<'a, B> {
         let starts = StartRules::of(&format!("starts/*={MACHINE}")).expect("valid");
         case.leases = Leases::new(bench.store(), settings)
             .with_clock(case.clock.clone())
-            .with_workflows(calls.clone())
+            .with_engine(calls.clone())
             .with_starts(starts);
         Self { case, calls }
     }

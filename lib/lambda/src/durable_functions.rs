@@ -11,7 +11,9 @@ use aws_sdk_lambda::{
     types::{ErrorObject, ExecutionStatus},
 };
 use aws_smithy_types::retry::RetryConfig;
-use leasehold::{Call, Delivery, Execution, Holder, WaiterOf, Workflows};
+use leasehold::{
+    Answer, Call, Delivery, Engine, Error, Execution, Failure, Holder, Question, TaskToken,
+};
 use serde_json::Value;
 
 use crate::service_calls::{CALL, delivered, failed, instant, is_one_of, timeouts};
@@ -61,84 +63,90 @@ const REFUSALS: [&str; 3] = [
     "InvalidParameterValueException",
 ];
 
-impl Workflows for DurableFunctions {
-    fn succeed<'a>(
-        &'a self,
-        (_, id): WaiterOf<'a>,
+impl DurableFunctions {
+    async fn succeed(
+        &self,
+        id: &TaskToken,
         output: String,
         limit: Duration,
-    ) -> Call<'a, Delivery> {
+    ) -> Result<Delivery, Error> {
         let call = self.client().send_durable_execution_callback_success();
         let call = call.callback_id(id.expose()).result(Blob::new(output));
-        Box::pin(async move {
-            let sent = within(call.customize(), limit).send().await;
-            delivered(
-                "lambda:SendDurableExecutionCallbackSuccess",
-                A_CALLBACK,
-                sent.map(drop),
-                &REFUSALS,
-            )
-        })
+        let sent = within(call.customize(), limit).send().await.map(drop);
+        let action = "lambda:SendDurableExecutionCallbackSuccess";
+        delivered(action, A_CALLBACK, sent, &REFUSALS)
     }
 
     /// The error type does not reach the code that waits, in any SDK. So the error's data are the whole error, as of a function that
     /// failed.
-    fn fail<'a>(
-        &'a self,
-        (_, id): WaiterOf<'a>,
-        error: &'a str,
-        cause: String,
+    async fn fail(
+        &self,
+        id: &TaskToken,
+        Failure { error, cause }: Failure,
         limit: Duration,
-    ) -> Call<'a, Delivery> {
+    ) -> Result<Delivery, Error> {
         let object = ErrorObject::builder().error_type(error);
         let object = object.error_message(message(&cause).unwrap_or_default());
         let object = object.error_data(cause).build();
         let call = self.client().send_durable_execution_callback_failure();
         let call = call.callback_id(id.expose()).error(object);
-        Box::pin(async move {
-            let sent = within(call.customize(), limit).send().await;
-            delivered(
-                "lambda:SendDurableExecutionCallbackFailure",
-                A_CALLBACK,
-                sent.map(drop),
-                &REFUSALS,
-            )
-        })
+        let sent = within(call.customize(), limit).send().await.map(drop);
+        let action = "lambda:SendDurableExecutionCallbackFailure";
+        delivered(action, A_CALLBACK, sent, &REFUSALS)
     }
 
-    fn describe_execution<'a>(
-        &'a self,
-        execution: &'a Holder,
-        limit: Duration,
-    ) -> Call<'a, Execution> {
+    async fn describe(&self, execution: &Holder, limit: Duration) -> Result<Execution, Error> {
         let call = self.client().get_durable_execution();
         // Without input and result, because a KMS key may protect them.
         let call = call.include_execution_data(false);
         let call = call.durable_execution_arn(execution.as_str());
-        Box::pin(async move {
-            match within(call.customize(), limit).send().await {
-                Ok(described) => Ok(match (described.status(), described.end_timestamp()) {
-                    (status, _) if !has_ended(status) => Execution::Running,
-                    // That it is being deleted does not say when it ended.
-                    (_, None) => Execution::Unknown,
-                    (status, Some(ended)) => Execution::Ended {
-                        stopped_at: instant(ended),
-                        // Nobody redrives it. But with this a lease with a deadline is cut, as after any end but success.
-                        redrivable: *status != ExecutionStatus::Succeeded,
-                        // After a stop or a timeout, an invocation goes on to its next checkpoint. Only a handler that has returned
-                        // is known to do nothing more.
-                        all_answered: *status == ExecutionStatus::Succeeded,
-                    },
-                }),
-                Err(error) if is_one_of(&error, &["ResourceNotFoundException"]) => {
-                    Ok(Execution::Unknown)
-                }
-                Err(error) => {
-                    let what = format!("execution {execution}");
-                    Err(failed("lambda:GetDurableExecution", what, error))
-                }
+        match within(call.customize(), limit).send().await {
+            Ok(described) => Ok(match (described.status(), described.end_timestamp()) {
+                (status, _) if !has_ended(status) => Execution::Running,
+                // That it is being deleted does not say when it ended.
+                (_, None) => Execution::Unknown,
+                (status, Some(ended)) => Execution::Ended {
+                    stopped_at: instant(ended),
+                    // Nobody redrives it. But with this a lease with a deadline is cut, as after any end but success.
+                    redrivable: *status != ExecutionStatus::Succeeded,
+                    // After a stop or a timeout, an invocation goes on to its next checkpoint. Only a handler that has returned
+                    // is known to do nothing more.
+                    all_answered: *status == ExecutionStatus::Succeeded,
+                },
+            }),
+            Err(error) if is_one_of(&error, &["ResourceNotFoundException"]) => {
+                Ok(Execution::Unknown)
             }
+            Err(error) => {
+                let what = format!("execution {execution}");
+                Err(failed("lambda:GetDurableExecution", what, error))
+            }
+        }
+    }
+}
+
+impl DurableFunctions {
+    /// What it answers; of how executions stand only if it looks.
+    pub(crate) async fn answer<const LOOKS: bool>(
+        &self,
+        question: Question,
+        limit: Duration,
+    ) -> Result<Answer, Error> {
+        Ok(match question {
+            Question::Succeed(_, id, output) => self.succeed(&id, output, limit).await?.into(),
+            Question::Fail(_, id, failure) => self.fail(&id, failure, limit).await?.into(),
+            Question::Describe(execution) if LOOKS => {
+                self.describe(&execution, limit).await?.into()
+            }
+            other => return other.unknown(),
         })
+    }
+}
+
+/// A durable execution is started and stopped by others, and cannot be redriven.
+impl Engine for DurableFunctions {
+    fn ask<'a>(&'a self, question: Question, limit: Duration) -> Call<'a, Answer> {
+        Box::pin(self.answer::<true>(question, limit))
     }
 }
 

@@ -111,9 +111,7 @@ impl Function {
     pub fn that_notifies(self) -> Function<Queue<DynamoDb>> {
         self.with_calls(|leases, starts, ambient| {
             let workflows = ExecutionServices::<false>::of(ambient);
-            leases
-                .with_workflows(Arc::new(workflows))
-                .with_starts(starts)
+            leases.with_engine(Arc::new(workflows)).with_starts(starts)
         })
     }
 
@@ -121,9 +119,7 @@ impl Function {
     pub fn that_looks(self) -> Function<Queue<DynamoDb>> {
         self.with_calls(|leases, starts, ambient| {
             let workflows = ExecutionServices::new(ambient);
-            leases
-                .with_workflows(Arc::new(workflows))
-                .with_starts(starts)
+            leases.with_engine(Arc::new(workflows)).with_starts(starts)
         })
     }
 

@@ -16,8 +16,8 @@ use aws_smithy_types::retry::RetryConfig;
 #[cfg(feature = "https-client")]
 use leasehold::Connection;
 use leasehold::{
-    Begun, Call, Delivery, Error, Execution, ExecutionName, GrantOf, Holder, Outcome, Receipt,
-    Redrives, StateMachineArn, WaiterOf, Workflows, stopwatch,
+    Answer, Begun, Call, Delivery, Engine, Error, Execution, ExecutionName, Failure, Holder,
+    LeaseId, Question, Receipt, StateMachineArn, StopFor, TaskToken, Timestamp, stopwatch,
 };
 
 use crate::service_calls::{CALL, delivered, failed, instant, is_one_of, timeouts};
@@ -312,7 +312,11 @@ const BEFORE_THE_GRANT: Duration = Duration::from_mins(15);
 
 impl StepFunctions {
     /// What the history shows, read backwards to the grant.
-    async fn receipt(&self, (execution, lease_id, since): GrantOf<'_>, limit: Duration) -> Receipt {
+    async fn receipt(
+        &self,
+        (execution, lease_id, since): (&Holder, &LeaseId, Timestamp),
+        limit: Duration,
+    ) -> Receipt {
         let mut received = Received::default();
         let since = since.minus(BEFORE_THE_GRANT);
         let reading = Reading {
@@ -345,187 +349,169 @@ fn within<T, E, B>(
     operation.config_override(Builder::new().timeout_config(timeouts(limit)))
 }
 
-impl Workflows for StepFunctions {
-    fn succeed<'a>(
-        &'a self,
-        (holder, token): WaiterOf<'a>,
+impl StepFunctions {
+    async fn succeed(
+        &self,
+        (holder, token): (&Holder, &TaskToken),
         output: String,
         limit: Duration,
-    ) -> Call<'a, Delivery> {
+    ) -> Result<Delivery, Error> {
+        served_here(holder)?;
         let call = self.client.send_task_success();
         let call = call.task_token(token.expose()).output(output);
-        Box::pin(async move {
-            served_here(holder)?;
-            let sent = within(call.customize(), limit).send().await;
-            delivered(
-                "states:SendTaskSuccess",
-                A_TASK_TOKEN,
-                sent.map(drop),
-                &REFUSALS,
-            )
-        })
+        let sent = within(call.customize(), limit).send().await.map(drop);
+        delivered("states:SendTaskSuccess", A_TASK_TOKEN, sent, &REFUSALS)
     }
 
-    fn fail<'a>(
-        &'a self,
-        (holder, token): WaiterOf<'a>,
-        error: &'a str,
-        cause: String,
+    async fn fail(
+        &self,
+        (holder, token): (&Holder, &TaskToken),
+        Failure { error, cause }: Failure,
         limit: Duration,
-    ) -> Call<'a, Delivery> {
+    ) -> Result<Delivery, Error> {
+        served_here(holder)?;
         let call = self.client.send_task_failure();
         let call = call.task_token(token.expose()).error(error).cause(cause);
-        Box::pin(async move {
-            served_here(holder)?;
-            let sent = within(call.customize(), limit).send().await;
-            delivered(
-                "states:SendTaskFailure",
-                A_TASK_TOKEN,
-                sent.map(drop),
-                &REFUSALS,
-            )
-        })
+        let sent = within(call.customize(), limit).send().await.map(drop);
+        delivered("states:SendTaskFailure", A_TASK_TOKEN, sent, &REFUSALS)
     }
 
-    fn waits<'a>(&'a self, (holder, token): WaiterOf<'a>, limit: Duration) -> Call<'a, bool> {
+    async fn waits(
+        &self,
+        (holder, token): (&Holder, &TaskToken),
+        limit: Duration,
+    ) -> Result<bool, Error> {
+        served_here(holder)?;
         let call = self.client.send_task_heartbeat();
         let call = call.task_token(token.expose());
-        Box::pin(async move {
-            served_here(holder)?;
-            let sent = within(call.customize(), limit).send().await;
-            let action = "states:SendTaskHeartbeat";
-            let delivery = delivered(action, A_TASK_TOKEN, sent.map(drop), &REFUSALS)?;
-            Ok(delivery == Delivery::Delivered)
-        })
-    }
-
-    fn describe_execution<'a>(
-        &'a self,
-        execution: &'a Holder,
-        limit: Duration,
-    ) -> Call<'a, Execution> {
-        Box::pin(self.looked_up(execution, limit))
+        let sent = within(call.customize(), limit).send().await.map(drop);
+        let delivery = delivered("states:SendTaskHeartbeat", A_TASK_TOKEN, sent, &REFUSALS)?;
+        Ok(delivery == Delivery::Delivered)
     }
 
     /// One page, of those that began last.
-    fn running<'a>(
-        &'a self,
-        machine: &'a StateMachineArn,
+    async fn running(
+        &self,
+        machine: &StateMachineArn,
         limit: Duration,
-    ) -> Call<'a, Vec<Holder>> {
+    ) -> Result<Vec<Holder>, Error> {
         let call = self.client.list_executions();
         let call = call.state_machine_arn(machine.as_str());
         let call = call.status_filter(ExecutionStatus::Running);
         let call = call.max_results(1000);
-        Box::pin(async move {
-            match within(call.customize(), limit).send().await {
-                Ok(listed) => {
-                    let listed = listed.executions().iter();
-                    let listed = listed.filter_map(|one| Holder::new(one.execution_arn()).ok());
-                    Ok(listed.collect())
-                }
-                Err(error) => Err(failed("states:ListExecutions", machine.to_string(), error)),
+        match within(call.customize(), limit).send().await {
+            Ok(listed) => {
+                let listed = listed.executions().iter();
+                let listed = listed.filter_map(|one| Holder::new(one.execution_arn()).ok());
+                Ok(listed.collect())
             }
-        })
+            Err(error) => Err(failed("states:ListExecutions", machine.to_string(), error)),
+        }
     }
 
-    fn start_execution<'a>(
-        &'a self,
-        (machine, name): (&'a StateMachineArn, &'a ExecutionName),
+    async fn start(
+        &self,
+        (machine, name): (&StateMachineArn, &ExecutionName),
         input: String,
         limit: Duration,
-    ) -> Call<'a, Begun> {
+    ) -> Result<Begun, Error> {
         let call = self.client.start_execution();
         let call = call.state_machine_arn(machine.as_str());
         let call = call.name(name.as_str()).input(input);
-        Box::pin(async move {
-            match within(call.customize(), limit).send().await {
-                Ok(begun) if begun.execution_arn().contains(":express:") => {
-                    Ok(Begun::Refused(format!(
-                        "{machine} is an Express state machine, whose end Step Functions does not tell; it did begin"
-                    )))
-                }
-                Ok(_) => Ok(Begun::Began),
-                Err(error) if is_one_of(&error, &["ExecutionAlreadyExists"]) => {
-                    Ok(Begun::NameInUse)
-                }
-                Err(error) if is_refused_for_good(&error) => {
-                    let (code, message) = (error.code(), error.message());
-                    let code = code.unwrap_or("no code");
-                    Ok(Begun::Refused(format!(
-                        "{code}: {}",
-                        message.unwrap_or("no message")
-                    )))
-                }
-                Err(error) => Err(failed("states:StartExecution", machine.to_string(), error)),
+        match within(call.customize(), limit).send().await {
+            Ok(begun) if begun.execution_arn().contains(":express:") => {
+                Ok(Begun::Refused(format!(
+                    "{machine} is an Express state machine, whose end Step Functions does not tell; it did begin"
+                )))
             }
-        })
+            Ok(_) => Ok(Begun::Began),
+            Err(error) if is_one_of(&error, &["ExecutionAlreadyExists"]) => Ok(Begun::NameInUse),
+            Err(error) if is_refused_for_good(&error) => {
+                let (code, message) = (error.code(), error.message());
+                let code = code.unwrap_or("no code");
+                Ok(Begun::Refused(format!(
+                    "{code}: {}",
+                    message.unwrap_or("no message")
+                )))
+            }
+            Err(error) => Err(failed("states:StartExecution", machine.to_string(), error)),
+        }
     }
 
-    fn stop_execution<'a>(
-        &'a self,
-        execution: &'a Holder,
-        cause: String,
-        limit: Duration,
-    ) -> Call<'a, bool> {
-        Box::pin(self.stop(execution, "Leasehold.Replaced", cause, limit))
-    }
-
-    fn redrives<'a>(
-        &'a self,
-        execution: &'a Holder,
-        limit: Duration,
-    ) -> Call<'a, Option<Redrives>> {
-        Box::pin(self.redrives_of(execution, limit))
-    }
-
-    fn stop_redriven<'a>(
-        &'a self,
-        execution: &'a Holder,
-        cause: String,
-        limit: Duration,
-    ) -> Call<'a, bool> {
-        Box::pin(self.stop(execution, "Leasehold.Redriven", cause, limit))
-    }
-
-    fn stop_called<'a>(
-        &'a self,
-        execution: &'a Holder,
-        cause: String,
-        limit: Duration,
-    ) -> Call<'a, bool> {
-        Box::pin(self.stop(execution, "Leasehold.CallerEnded", cause, limit))
-    }
-
-    fn outcome<'a>(&'a self, execution: &'a Holder, limit: Duration) -> Call<'a, Outcome> {
-        Box::pin(self.outcome_of(execution, limit))
-    }
-
-    fn execution_input<'a>(
-        &'a self,
-        execution: &'a Holder,
-        limit: Duration,
-    ) -> Call<'a, Option<String>> {
+    async fn input(&self, execution: &Holder, limit: Duration) -> Result<Option<String>, Error> {
         let call = self.client.describe_execution();
         let call = call.execution_arn(execution.as_str());
-        Box::pin(async move {
-            match within(call.customize(), limit).send().await {
-                // It may show some time after the status.
-                Ok(described) => described.input.map(Some).ok_or_else(|| Error::Unavailable {
-                    problem: format!("Step Functions does not show the input of {execution} yet"),
-                    source: None,
-                }),
-                Err(error) if is_one_of(&error, &NOT_KNOWN) => Ok(None),
-                Err(error) => {
-                    let what = format!("execution {execution}");
-                    Err(failed("states:DescribeExecution", what, error))
-                }
+        match within(call.customize(), limit).send().await {
+            // It may show some time after the status.
+            Ok(described) => described.input.map(Some).ok_or_else(|| Error::Unavailable {
+                problem: format!("Step Functions does not show the input of {execution} yet"),
+                source: None,
+            }),
+            Err(error) if is_one_of(&error, &NOT_KNOWN) => Ok(None),
+            Err(error) => {
+                let what = format!("execution {execution}");
+                Err(failed("states:DescribeExecution", what, error))
             }
-        })
+        }
     }
 
-    fn received<'a>(&'a self, grant: GrantOf<'a>, limit: Duration) -> Call<'a, Receipt> {
-        Box::pin(async move { Ok(self.receipt(grant, limit).await) })
+    /// What it answers; of how executions stand only if it looks, so that for a function that never does the code that reads such
+    /// responses is not linked.
+    pub(crate) async fn answer<const LOOKS: bool>(
+        &self,
+        question: Question,
+        limit: Duration,
+    ) -> Result<Answer, Error> {
+        Ok(match question {
+            Question::Succeed(to, token, output) => {
+                self.succeed((&to, &token), output, limit).await?.into()
+            }
+            Question::Fail(to, token, failure) => {
+                self.fail((&to, &token), failure, limit).await?.into()
+            }
+            Question::Waits(who, token) => self.waits((&who, &token), limit).await?.into(),
+            // Also before a start begins that stops with its caller.
+            Question::Describe(execution) => self.looked_up(&execution, limit).await?.into(),
+            Question::Start(machine, name, input) => {
+                self.start((&machine, &name), input, limit).await?.into()
+            }
+            Question::Stop(execution, cause, StopFor::Another) => {
+                let error = "Leasehold.Replaced";
+                self.stop(&execution, error, cause, limit).await?.into()
+            }
+            Question::Outcome(execution) => self.outcome_of(&execution, limit).await?.into(),
+            Question::Input(execution) => self.input(&execution, limit).await?.into(),
+            Question::Running(machine) if LOOKS => self.running(&machine, limit).await?.into(),
+            Question::Received(holder, lease, since) if LOOKS => {
+                self.receipt((&holder, &lease, since), limit).await.into()
+            }
+            Question::Redrives(execution) if LOOKS => {
+                self.redrives_of(&execution, limit).await?.into()
+            }
+            Question::Stop(execution, cause, why) if LOOKS => {
+                let error = match why {
+                    StopFor::Caller => "Leasehold.CallerEnded",
+                    _ => "Leasehold.Redriven",
+                };
+                self.stop(&execution, error, cause, limit).await?.into()
+            }
+            _ => return Err(never_looks()),
+        })
+    }
+}
+
+fn never_looks() -> Error {
+    Error::Misconfigured {
+        problem:
+            "this function cannot ask how executions stand: serve it by a `Function` with `that_looks`"
+                .to_owned(),
+        source: None,
+    }
+}
+
+impl Engine for StepFunctions {
+    fn ask<'a>(&'a self, question: Question, limit: Duration) -> Call<'a, Answer> {
+        Box::pin(self.answer::<true>(question, limit))
     }
 }
 

@@ -169,8 +169,8 @@ mod tests {
 
     use super::*;
     use crate::{
-        Acquire, Call, Delivery, Execution, Holder, ManualClock, Memory, Settings, SweepBounds,
-        TaskToken, Wait, WaitTime, WaiterOf, Workflows,
+        Acquire, Answer, Call, Delivery, Engine, ManualClock, Memory, Question, Settings,
+        SweepBounds, TaskToken, Wait, WaitTime,
         store::wire::{Fate, Wire},
         test_support::{grant, make},
         values::{RequestDigest, RequestId},
@@ -195,7 +195,7 @@ mod tests {
         let ttl = make::ttl(Duration::from_mins(1));
         let store = Wire::default();
         let leases = Leases::new(store.clone(), Settings::default())
-            .with_workflows(Arc::new(crate::test_support::FakeStepFunctions::default()));
+            .with_engine(Arc::new(crate::test_support::FakeStepFunctions::default()));
         let (key, holder) = (make::key("k"), make::holder("h"));
         let acquire = Acquire::new(key, holder.clone(), ttl);
         let granted = leases.acquire(acquire).await.expect("an answer");
@@ -225,7 +225,7 @@ mod tests {
     async fn unanswered_take_back_notifies_next() {
         let store = Wire::default();
         let calls = Arc::new(crate::test_support::FakeStepFunctions::default());
-        let leases = Leases::new(store.clone(), Settings::default()).with_workflows(calls.clone());
+        let leases = Leases::new(store.clone(), Settings::default()).with_engine(calls.clone());
         let (key, ttl) = (make::key("k"), Duration::from_mins(1));
         let holder = grant(&leases, make::request(key.clone(), "holder", ttl)).await;
         for n in 1..3 {
@@ -249,24 +249,11 @@ mod tests {
     /// Nobody waits behind any token, and to learn that takes a second each time.
     struct Dead(Arc<ManualClock>);
 
-    impl Workflows for Dead {
-        fn succeed<'a>(&'a self, _: WaiterOf<'a>, _: String, _: Duration) -> Call<'a, Delivery> {
+    impl Engine for Dead {
+        fn ask<'a>(&'a self, question: Question, _: Duration) -> Call<'a, Answer> {
+            assert!(question.acts(), "nobody asks");
             self.0.advance(Duration::from_secs(1));
-            Box::pin(std::future::ready(Ok(Delivery::Refused)))
-        }
-
-        fn fail<'a>(
-            &'a self,
-            _: WaiterOf<'a>,
-            _: &'a str,
-            _: String,
-            _: Duration,
-        ) -> Call<'a, Delivery> {
-            Box::pin(std::future::ready(Ok(Delivery::Refused)))
-        }
-
-        fn describe_execution<'a>(&'a self, _: &'a Holder, _: Duration) -> Call<'a, Execution> {
-            unreachable!("nobody asks")
+            Box::pin(std::future::ready(Ok(Delivery::Refused.into())))
         }
     }
 
@@ -275,7 +262,7 @@ mod tests {
         let clock = make::clock();
         let leases = Leases::new(Memory::new(), Settings::default())
             .with_clock(clock.clone())
-            .with_workflows(Arc::new(Dead(clock.clone())));
+            .with_engine(Arc::new(Dead(clock.clone())));
         let key = make::key("k");
         let ttl = Duration::from_mins(1);
         let lease = grant(&leases, make::request(key.clone(), "holder", ttl))

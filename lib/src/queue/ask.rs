@@ -13,7 +13,7 @@ use crate::{
     leases::{Rows, TRIES, changed, corrupt, frozen_error, stopped_error},
     metrics::{self, Metric},
     outcomes::GrantKind,
-    queue::workflows::WaiterOf,
+    queue::engine::Question,
     row::{Notification, Row, State, Stored},
     start::{ResultItem, StartItem},
     store::{Address, Applied, AwaitedResult, Joined, Operations, PutStart, Store, foreign_item},
@@ -421,11 +421,12 @@ impl<S: Store> Queue<S> {
     /// says which. A call that was on its way for long, or a clock, does not.
     pub(super) async fn is_the_one_that_waits(
         &self,
-        mine: WaiterOf<'_>,
+        mine: (&Holder, &TaskToken),
         stored: Option<&TaskToken>,
     ) -> Result<(), Error> {
         let is_another = stored.is_some_and(|stored| stored != mine.1);
-        if is_another && !self.workflows().waits(mine, self.limit()).await? {
+        let waits = Question::Waits(mine.0.clone(), mine.1.clone());
+        if is_another && !self.engine::<bool>(waits).await? {
             return Err(has_newer_token());
         }
         Ok(())

@@ -19,10 +19,10 @@ use std::time::Duration;
 
 use super::{
     Queue,
+    engine::{Begun, Question},
     maintenance::place_in,
     pool::Entered,
     results::{Answered, Caller, left_to_sweep},
-    workflows::Begun,
 };
 use crate::{
     clock::millis,
@@ -276,20 +276,15 @@ impl<S: Store> Queue<S> {
         let input = item
             .input
             .with(item.pass_lease, item.request.permits, &lease);
-        let what = (&item.state_machine, &item.name);
-        self.workflows()
-            .start_execution(what, input, self.limit())
-            .await
+        let (machine, name) = (item.state_machine.clone(), item.name.clone());
+        self.engine(Question::Start(machine, name, input)).await
     }
 
     /// What the service says of the execution that a start names.
     pub(crate) async fn known(&self, item: &StartItem) -> Result<Known, Error> {
         let execution = item.execution();
-        let input = match self
-            .workflows()
-            .execution_input(&execution, self.limit())
-            .await
-        {
+        let input = self.engine(Question::Input(execution.clone())).await;
+        let input: Option<String> = match input {
             // It concerns this machine, and nobody else.
             Err(error @ (Error::Denied { .. } | Error::Misconfigured { .. })) => {
                 error.count();

@@ -19,7 +19,7 @@ use crate::{
 
 impl<S: Store> Queue<S> {
     /// As [`Leases::release`](crate::Leases::release), and the first waiter is granted the key and notified, which takes a read, two
-    /// writes and a call to [`crate::Workflows`]; of a permit of an execution lease one query more. If any of that fails, the
+    /// writes and a call to [`crate::Engine`]; of a permit of an execution lease one query more. If any of that fails, the
     /// lease is released nevertheless and sweep does it later. So does a repeated release.
     ///
     /// # Errors
@@ -101,7 +101,7 @@ impl<S: Store> Queue<S> {
     /// it asks the service first.
     ///
     /// # Errors
-    /// Those of [`Leases::force_release`](crate::Leases::force_release) and of [`crate::Workflows::execution_input`].
+    /// Those of [`Leases::force_release`](crate::Leases::force_release) and of [`crate::Question::Input`].
     pub async fn force_release(
         &self,
         key: &Key,

@@ -9,7 +9,7 @@ use crate::{
     leases::LATEST_ANSWER,
     metrics::{self, Metric},
     outcomes::Ended,
-    queue::workflows::{Execution, Receipt, Stands},
+    queue::engine::{Execution, Question, Receipt, Redrives, Stands},
     queue::{Queue, begin::Begins},
     row::{Holding, Row, Term},
     start::{Known, StartStatus},
@@ -168,8 +168,10 @@ impl<S: Store> Queue<S> {
         else {
             return Ok(true);
         };
-        let redrives = self.workflows().redrives(&row.granted_to, self.limit());
-        match redrives.await? {
+        let redrives: Option<Redrives> = self
+            .engine(Question::Redrives(row.granted_to.clone()))
+            .await?;
+        match redrives {
             Some(redrives) if redrives.stands == Stands::Final => {}
             Some(redrives) if redrives.stands == Stands::Redrivable => {
                 self.note(address, row, Some(redrives.count)).await?;
@@ -207,8 +209,9 @@ impl<S: Store> Queue<S> {
         if self.now() < shows_after {
             return Ok(Knows::AskAgainAt(shows_after));
         }
-        let of = (&row.granted_to, &held.lease_id, held.acquired_at);
-        Ok(match self.workflows().received(of, self.limit()).await? {
+        let (holder, lease) = (row.granted_to.clone(), held.lease_id.clone());
+        let received = Question::Received(holder, lease, held.acquired_at);
+        Ok(match self.engine(received).await? {
             Receipt::Shown => Knows::Yes,
             // Its acquire may be about to be repeated, with another token.
             Receipt::Missing { waits: true } if runs && notification.ticket.is_none() => {

@@ -8,7 +8,10 @@ use crate::{
     error::Error,
     leases::{Rows, Standing, TRIES, corrupt},
     metrics::{self, Metric},
-    queue::{stay::Later, workflows::Delivery},
+    queue::{
+        engine::{Delivery, Failure, Question},
+        stay::Later,
+    },
     retry::some_at_a_time,
     row::{Row, Stored},
     store::{Address, Applied, Operations, Store},
@@ -356,9 +359,13 @@ impl<S: Store> Queue<S> {
         error: Error,
     ) -> Result<(), Error> {
         let (name, cause) = (error.name(), error.as_cause(key));
-        let (to, limit) = ((&waiter.request.holder, &waiter.task_token), self.limit());
         let holder = waiter.request.holder.as_str();
-        match self.workflows().fail(to, name, cause, limit).await {
+        let failed = Failure {
+            error: name.to_owned(),
+            cause,
+        };
+        let (to, token) = (waiter.request.holder.clone(), waiter.task_token.clone());
+        match self.engine(Question::Fail(to, token, failed)).await {
             Ok(Delivery::Delivered) => {
                 tracing::info!(%key, holder, outcome = name, "stopped waiting");
             }
@@ -435,7 +442,7 @@ mod tests {
         let calls = Arc::new(FakeStepFunctions::default());
         let leases = Leases::new(store.clone(), Settings::default())
             .with_clock(make::clock())
-            .with_workflows(calls.clone());
+            .with_engine(calls.clone());
         let request = make::request(make::key("k"), "holder", Duration::from_hours(1));
         let lease = grant(&leases, request).await.lease;
         for who in waiting {
@@ -537,7 +544,7 @@ mod tests {
         let calls = Arc::new(FakeStepFunctions::default());
         let leases = Leases::new(store.clone(), Settings::default())
             .with_clock(clock.clone())
-            .with_workflows(calls.clone());
+            .with_engine(calls.clone());
         let hour = Duration::from_hours(1);
         grant(&leases, make::request(key.clone(), "holder", hour)).await;
         for who in ["a", "b", "c"] {

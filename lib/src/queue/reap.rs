@@ -10,7 +10,7 @@ use crate::{
     leases::{Rows, TRIES},
     metrics::{self, Metric},
     outcomes::{Ended, is_zero},
-    queue::workflows::Execution,
+    queue::engine::{Execution, Question},
     queue::{
         Queue,
         execution_check::Looked,
@@ -102,7 +102,7 @@ enum Left {
 
 impl<S: Store> Queue<S> {
     /// Ends or shortens the leases of the execution `holder`, and removes its waiters from the queues, if the
-    /// execution has ended. Reap does not trust its caller for that: it asks [`crate::Workflows::describe_execution`],
+    /// execution has ended. Reap does not trust its caller for that: it asks [`crate::Question::Describe`],
     /// once for each hundred of them, and only if the execution left anything. It does nothing for holders that are not executions. Of
     /// an execution that is unknown it decides only about [execution leases](crate::Lifetime), as sweep does.
     ///
@@ -125,7 +125,7 @@ impl<S: Store> Queue<S> {
     ///
     /// # Errors
     /// [`Error::Unavailable`] if the time of the invocation has passed before everything was reaped: repeat the call.
-    /// Those of [`crate::Workflows::describe_execution`] and of [`Store::write`]. What was done before stays done.
+    /// Those of [`crate::Question::Describe`] and of [`Store::write`]. What was done before stays done.
     pub async fn reap(&self, holder: &Holder) -> Result<Reaped, Error> {
         self.reap_and_wait(holder, &[]).await
     }
@@ -228,10 +228,7 @@ impl<S: Store> Queue<S> {
             return Ok(Some(Vec::new()));
         }
         let asked_at = self.now();
-        let said = self
-            .workflows()
-            .describe_execution(holder, self.limit())
-            .await?;
+        let said = self.engine(Question::Describe(holder.clone())).await?;
         if said == Execution::Running {
             return Ok(None);
         }
@@ -475,8 +472,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        Acquire, Call, Delivery, ExtendOptions, Lease, Leases, Memory, Settings, WaiterOf,
-        Workflows,
+        Acquire, Answer, Call, Engine, ExtendOptions, Lease, Leases, Memory, Settings,
         clock::{Clock as _, slow::Slow},
         test_support::{FakeStepFunctions, grant, make},
     };
@@ -495,22 +491,9 @@ mod tests {
         StartLeaves(AtomicBool),
     }
 
-    impl Workflows for LookedUp {
-        fn succeed<'a>(&'a self, _: WaiterOf<'a>, _: String, _: Duration) -> Call<'a, Delivery> {
-            unreachable!("nobody waits")
-        }
-
-        fn fail<'a>(
-            &'a self,
-            _: WaiterOf<'a>,
-            _: &'a str,
-            _: String,
-            _: Duration,
-        ) -> Call<'a, Delivery> {
-            unreachable!("nobody waits")
-        }
-
-        fn describe_execution<'a>(&'a self, _: &'a Holder, _: Duration) -> Call<'a, Execution> {
+    impl Engine for LookedUp {
+        fn ask<'a>(&'a self, question: Question, _: Duration) -> Call<'a, Answer> {
+            assert!(matches!(question, Question::Describe(_)), "nobody waits");
             Box::pin(async {
                 let stopped_at = self.leases.now();
                 match &self.meanwhile {
@@ -532,7 +515,8 @@ mod tests {
                     stopped_at,
                     redrivable: matches!(self.meanwhile, Meanwhile::Extends(_)),
                     all_answered: self.all_answered,
-                })
+                }
+                .into())
             })
         }
     }
@@ -542,7 +526,7 @@ mod tests {
         let calls = Arc::new(FakeStepFunctions::default());
         let leases = Leases::new(Memory::new(), Settings::default())
             .with_clock(Arc::new(Slow::by(10)))
-            .with_workflows(calls.clone());
+            .with_engine(calls.clone());
         let holder = make::holder("execution");
         let ttl = make::ttl(Duration::from_hours(2));
         for n in 0..300 {
@@ -578,7 +562,7 @@ mod tests {
     async fn late_index_hides_no_holder() {
         let leases = Leases::new(Memory::new(), Settings::default())
             .with_clock(make::clock())
-            .with_workflows(Arc::new(FakeStepFunctions::default()));
+            .with_engine(Arc::new(FakeStepFunctions::default()));
         let key = make::key("k");
         let request = make::of_execution(key.clone(), "a");
         let holder = request.holder.clone();
@@ -601,7 +585,7 @@ mod tests {
             meanwhile: Meanwhile::StartLeaves(AtomicBool::new(true)),
             all_answered: true,
         };
-        let reaper = leases.with_workflows(Arc::new(looked));
+        let reaper = leases.with_engine(Arc::new(looked));
         let done = reaper.reap(&holder).await.expect("an answer");
         assert!(
             matches!(done, Reaped::Reaped { released: 1, .. }),
@@ -624,7 +608,7 @@ mod tests {
                 meanwhile: Meanwhile::Extends(lease.clone()),
                 all_answered,
             };
-            let reaper = leases.clone().with_workflows(Arc::new(redriven));
+            let reaper = leases.clone().with_engine(Arc::new(redriven));
             let done = reaper.reap(&holder).await.expect("an answer");
             assert_eq!(
                 done,

@@ -16,9 +16,9 @@ use crate::{
     outcomes::Granted,
     queue::Queue,
     queue::ask::{Ask, AskItem, Asked, WhileHeld},
+    queue::engine::{Question, Redrives, Stands, StopFor},
     queue::pool::Entered,
     queue::reap::Reaped,
-    queue::workflows::{Redrives, Stands},
     redrivable::Redrivable,
     requests::{Acquire, Lifetime},
     retry::{AT_ONCE, some_at_a_time},
@@ -137,9 +137,8 @@ impl<S: Store> Queue<S> {
             // The index is late.
             return Ok(Checked::Nothing);
         };
-        let redrives = self
-            .workflows()
-            .redrives(&noted.execution, self.limit())
+        let redrives: Option<Redrives> = self
+            .engine(Question::Redrives(noted.execution.clone()))
             .await?;
         let shows_at = self.shows_after(noted.ended_at);
         let is_early = self.now() < shows_at;
@@ -355,11 +354,8 @@ impl<S: Store> Queue<S> {
         let cause = format!(
             "it was redriven without its key: {in_the_way}. When the key is free: leasehold redrive {execution}"
         );
-        let stopped = self
-            .workflows()
-            .stop_redriven(execution, cause, self.limit())
-            .await;
-        match stopped {
+        let stop = Question::Stop(execution.clone(), cause, StopFor::Redrive);
+        match self.engine(stop).await {
             Ok(true) => {
                 metrics::record(Metric::UnguardedRedrives, 1);
                 tracing::error!(%key, %execution, in_the_way, "it was redriven without its key, and was stopped");
@@ -451,7 +447,7 @@ mod tests {
         let (calls, clock) = (Arc::new(FakeStepFunctions::default()), make::clock());
         let queue = Leases::new(Memory::new(), Settings::default())
             .with_clock(clock.clone())
-            .with_workflows(calls.clone());
+            .with_engine(calls.clone());
         grant(&queue, make::of_execution(make::key("k"), "failed")).await;
         let ended = Execution::Ended {
             stopped_at: queue.now(),

@@ -30,13 +30,13 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::{Execution, Queue, begin::log_failed, workflows::Outcome};
+use super::{Execution, Queue, begin::log_failed, engine::Outcome};
 use crate::{
     clock::Timestamp,
     error::Error,
     leases::{LATEST_ANSWER, TRIES},
     outcomes::HeldLease,
-    queue::workflows::{Delivery, Failure},
+    queue::engine::{Delivery, Failure, Question, StopFor},
     retry::{AT_ONCE, some_at_a_time},
     row::Row,
     start::{ANSWERS_FOR, Known, ResultItem, ResultTo, StartItem, StartStatus},
@@ -126,14 +126,25 @@ impl<S: Store> Queue<S> {
         if let Some(held) = held {
             skipped["held"] = json!(held);
         }
-        let (to, output) = (
-            (&item.execution, &item.task_token),
-            json!({"leasehold": skipped}).to_string(),
-        );
-        let delivery = self.workflows().succeed(to, output, self.limit()).await?;
+        let output = json!({"leasehold": skipped}).to_string();
+        let delivery = self.send(item, Ok(output)).await?;
         let (key, execution) = (&item.key, &item.execution);
         tracing::info!(%key, %execution, ?delivery, "a task was notified that its start is skipped");
         Ok(())
+    }
+
+    /// Ends the wait of the task.
+    async fn send(
+        &self,
+        item: &ResultItem,
+        answer: Result<String, Failure>,
+    ) -> Result<Delivery, Error> {
+        let (to, token) = (item.execution.clone(), item.task_token.clone());
+        self.engine(match answer {
+            Ok(output) => Question::Succeed(to, token, output),
+            Err(failure) => Question::Fail(to, token, failure),
+        })
+        .await
     }
 
     /// The start that this call asks for had failed before. The call's own error does not reach a task that sent a message to a queue.
@@ -142,9 +153,11 @@ impl<S: Store> Queue<S> {
         item: &ResultItem,
         refused: &Error,
     ) -> Result<(), Error> {
-        let (to, limit) = ((&item.execution, &item.task_token), self.limit());
-        let (name, cause) = (refused.name(), refused.as_cause(&item.key));
-        let delivery = self.workflows().fail(to, name, cause, limit).await?;
+        let failure = Failure {
+            error: refused.name().to_owned(),
+            cause: refused.as_cause(&item.key),
+        };
+        let delivery = self.send(item, Err(failure)).await?;
         let (key, execution) = (&item.key, &item.execution);
         tracing::info!(%key, %execution, ?delivery, "a task was notified that its start has failed");
         Ok(())
@@ -222,8 +235,9 @@ impl<S: Store> Queue<S> {
             }
             return self.forget(item).await;
         }
-        let said = self.workflows().outcome(&item.execution, self.limit());
-        let said = said.await?;
+        let said = self
+            .engine(Question::Outcome(item.execution.clone()))
+            .await?;
         // What a start that has begun began is its own, whatever may be read of it; of another start the input says so.
         let is_ours = match &start {
             Some(start) if start.status != StartStatus::Begun && said != Outcome::Unknown => {
@@ -267,8 +281,8 @@ impl<S: Store> Queue<S> {
         {
             let (key, execution) = (&item.key, &item.execution);
             let cause = format!("{caller} waited for it, and has ended");
-            let stopped = self.workflows().stop_called(execution, cause, self.limit());
-            if stopped.await? {
+            let stop = Question::Stop(execution.clone(), cause, StopFor::Caller);
+            if self.engine(stop).await? {
                 tracing::info!(%key, %execution, %caller, "stopped with its caller");
                 self.forget(item).await?;
                 return Ok(Answered::Stopped);
@@ -283,10 +297,7 @@ impl<S: Store> Queue<S> {
             return Ok(false);
         };
         let said = match looks {
-            Caller::LookedUp => {
-                let said = self.workflows().describe_execution(caller, self.limit());
-                said.await?
-            }
+            Caller::LookedUp => self.engine(Question::Describe(caller.clone())).await?,
             Caller::Is(holder, said) if holder == caller => said,
             Caller::Is(..) | Caller::LeftToSweep => return Ok(false),
         };
@@ -308,7 +319,7 @@ impl<S: Store> Queue<S> {
         let Some(caller) = &start.stop_with else {
             return false;
         };
-        let said = self.workflows().describe_execution(caller, self.limit());
+        let said = self.engine(Question::Describe(caller.clone()));
         let (key, request, execution) = (&start.key, start.digest(), start.execution());
         let said = match said.await {
             Ok(said @ Execution::Ended { .. }) => said,
@@ -413,17 +424,11 @@ impl<S: Store> Queue<S> {
         item: &ResultItem,
         answer: Result<String, Failure>,
     ) -> Result<Delivery, Error> {
-        let (to, limit) = ((&item.execution, &item.task_token), self.limit());
         let (key, execution) = (&item.key, &item.execution);
         let outcome = answer
             .as_ref()
             .map_or_else(|failure| failure.error.clone(), |_| "success".to_owned());
-        let delivery = match answer {
-            Ok(output) => self.workflows().succeed(to, output, limit).await?,
-            Err(Failure { error, cause }) => {
-                self.workflows().fail(to, &error, cause, limit).await?
-            }
-        };
+        let delivery = self.send(item, answer).await?;
         match delivery {
             Delivery::Delivered => tracing::info!(%key, %execution, outcome, "its result was sent"),
             Delivery::Refused => tracing::info!(%key, %execution, "nobody waits for its result"),

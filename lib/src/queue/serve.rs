@@ -7,7 +7,7 @@ use crate::{
     leases::{CALLS_WITHIN, Candidate, Freed, Rows, TRIES, is_but_for_the_queue},
     metrics::{self, Metric},
     outcomes::{Acquired, Ended, GrantKind, Granted},
-    queue::workflows::Delivery,
+    queue::engine::{Delivery, Question},
     request::Request,
     row::{Holding, Notification, Row, State, Stored},
     store::{Address, Applied, AppliedAll, Connection, Operations, Store},
@@ -683,9 +683,8 @@ impl<S: Store> Queue<S> {
             if !self.is_in_time(row) {
                 return Told::Unknown(unknown);
             }
-            let call = self
-                .workflows()
-                .succeed((&holder, token), output.clone(), self.limit());
+            let (to, token) = (holder.clone(), token.clone());
+            let call = self.engine(Question::Succeed(to, token, output.clone()));
             let error = match call.await {
                 Ok(Delivery::Delivered) => {
                     let after = after.as_ref();

@@ -4,6 +4,7 @@ use super::{Queue, maintenance::place_in};
 use crate::{
     error::Error,
     leases::{Freed, TRIES},
+    queue::engine::{Question, StopFor},
     request::{InsteadOf, Request},
     row::Row,
     start::StartItem,
@@ -218,9 +219,8 @@ impl<S: Store> Queue<S> {
         };
         let execution = holds.execution();
         let cause = format!("replaced by {by}");
-        let stopped = self
-            .workflows()
-            .stop_execution(&execution, cause, self.limit());
+        let stop = Question::Stop(execution.clone(), cause, StopFor::Another);
+        let stopped = self.engine(stop);
         match stopped.await {
             Ok(true) => {
                 tracing::info!(%key, %execution, %by, "replaced");

@@ -19,10 +19,10 @@ use crate::{
     pagination::Cursor,
     queue::{
         Queue,
+        engine::{Execution, Question},
         execution_check::Looked,
         maintenance::{DueWaiter, Waiting},
         stay::{Agenda, Later},
-        workflows::Execution,
     },
     retry::{AT_ONCE, some_at_a_time},
     row::{Row, Stored, Term},
@@ -656,7 +656,10 @@ impl<S: Store> Queue<S> {
                 return Vec::new();
             }
             let asked_at = self.now();
-            match self.workflows().running(machine, self.limit()).await {
+            match self
+                .engine::<Vec<Holder>>(Question::Running(machine.clone()))
+                .await
+            {
                 Ok(running) => {
                     let running = running.into_iter().filter(|one| holders.contains(one));
                     running.map(|one| (one, asked_at)).collect()
@@ -738,7 +741,7 @@ impl<S: Store> Queue<S> {
             return None;
         }
         let asked_at = self.now();
-        let said = self.workflows().describe_execution(holder, self.limit());
+        let said = self.engine(Question::Describe(holder.clone()));
         match said.await {
             Ok(said) => {
                 self.looks.note(holder, asked_at);
@@ -874,7 +877,7 @@ mod tests {
     use crate::{
         Acquire, KeepTime, Leases, Lifetime, Memory, Settings, TaskToken, Wait, WaitTime,
         clock::slow::Slow,
-        queue::workflows::{Redrives, Stands},
+        queue::engine::{Redrives, Stands},
         store::wire::{Fate, Wire},
         test_support::FakeStepFunctions,
         test_support::{grant, make},
@@ -906,7 +909,7 @@ mod tests {
         let calls = Arc::new(FakeStepFunctions::default());
         let leases = Leases::new(Memory::new(), Settings::default())
             .with_clock(Arc::new(Slow::by(10)))
-            .with_workflows(calls.clone());
+            .with_engine(calls.clone());
         let (key, hour) = (make::key("k"), Duration::from_hours(1));
         grant(&leases, make::request(key.clone(), "holder", hour)).await;
         for n in 0..30 {
@@ -934,7 +937,7 @@ mod tests {
         let clock = Arc::new(Slow::by(10));
         let leases = Leases::new(Memory::new(), Settings::default())
             .with_clock(clock)
-            .with_workflows(Arc::new(FakeStepFunctions::default()));
+            .with_engine(Arc::new(FakeStepFunctions::default()));
         let ttl = make::ttl(Duration::from_secs(2));
         for n in 0..50 {
             let key = make::key(format!("k{n}"));
@@ -955,7 +958,7 @@ mod tests {
         }
         let leases = Leases::new(memory, Settings::default())
             .with_clock(Arc::new(Slow::by(10)))
-            .with_workflows(Arc::new(FakeStepFunctions::default()));
+            .with_engine(Arc::new(FakeStepFunctions::default()));
         let ttl = make::ttl(Duration::from_secs(2));
         let key = make::key("z");
         let acquire = Acquire::new(key, make::holder("h"), ttl);
@@ -982,7 +985,7 @@ mod tests {
         let clock = make::clock();
         let leases = Leases::new(store.clone(), Settings::default())
             .with_clock(clock.clone())
-            .with_workflows(Arc::new(FakeStepFunctions::default()));
+            .with_engine(Arc::new(FakeStepFunctions::default()));
         let ttl = make::ttl(Duration::from_secs(2));
         for n in 0..5 {
             let key = make::key(format!("k{n}"));
@@ -1031,7 +1034,7 @@ mod tests {
         let clock = make::clock();
         let queue = Leases::new(Memory::new(), Settings::default())
             .with_clock(clock.clone())
-            .with_workflows(calls.clone());
+            .with_engine(calls.clone());
         contend_for_forty(&queue, &calls).await;
         let mut looked = Vec::new();
         for sweep in 1..=4 {
@@ -1056,7 +1059,7 @@ mod tests {
         let clock = make::clock();
         let queue = Leases::new(Memory::new(), Settings::default())
             .with_clock(clock.clone())
-            .with_workflows(calls.clone());
+            .with_engine(calls.clone());
         let ended = make::execution("ended");
         grant(&queue, make::of_execution(make::key("k"), "ended")).await;
         let failed = Execution::Ended {
@@ -1093,7 +1096,7 @@ mod tests {
         let calls = Arc::new(FakeStepFunctions::default());
         let queue = Leases::new(Memory::new(), Settings::default())
             .with_clock(clock.clone())
-            .with_workflows(calls.clone());
+            .with_engine(calls.clone());
         let hold = async |machine: &str, name: &str, status| {
             let execution = execution_of(machine, name);
             calls.set_execution(execution.as_str(), status);
@@ -1148,7 +1151,7 @@ mod tests {
         let clock = make::clock();
         let leases = Leases::new(store, Settings::default())
             .with_clock(clock.clone())
-            .with_workflows(Arc::new(FakeStepFunctions::default()));
+            .with_engine(Arc::new(FakeStepFunctions::default()));
         let ttl = make::ttl(Duration::from_secs(2));
         for n in 0..50 {
             let key = make::key(format!("k{n}"));

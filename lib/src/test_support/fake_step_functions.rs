@@ -10,8 +10,8 @@ use std::{
 };
 
 use crate::{
-    Begun, Call, Delivery, Error, Execution, ExecutionName, Failure, GrantOf, Holder, Outcome,
-    Receipt, Redrives, StateMachineArn, TaskToken, WaiterOf, Workflows,
+    Answer, Begun, Call, Delivery, Engine, Error, Execution, ExecutionName, Failure, Holder,
+    Outcome, Question, Receipt, Redrives, StateMachineArn, TaskToken,
 };
 
 /// An in-memory fake of Step Functions: it records every callback and returns what it was set to. As in Step
@@ -254,17 +254,6 @@ impl FakeStepFunctions {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn call<'a>(
-        &'a self,
-        token: &'a TaskToken,
-        result: Result<String, (String, String)>,
-    ) -> Call<'a, Delivery> {
-        Box::pin(async move {
-            self.meanwhile(token.expose()).await;
-            self.delivered(token, result)
-        })
-    }
-
     /// What happens while a call with this token, or of a start by this name, is on its way.
     async fn meanwhile(&self, name: &str) {
         let before = self.state().before.remove(name);
@@ -369,165 +358,111 @@ fn denied(action: &'static str, resource: &str) -> Error {
     }
 }
 
-impl Workflows for FakeStepFunctions {
-    fn succeed<'a>(
-        &'a self,
-        (_, token): WaiterOf<'a>,
-        output: String,
-        _limit: Duration,
-    ) -> Call<'a, Delivery> {
-        self.call(token, Ok(output))
-    }
-
-    fn fail<'a>(
-        &'a self,
-        (_, token): WaiterOf<'a>,
-        error: &'a str,
-        cause: String,
-        _limit: Duration,
-    ) -> Call<'a, Delivery> {
-        self.call(token, Err((error.to_owned(), cause)))
-    }
-
-    fn waits<'a>(&'a self, (_, token): WaiterOf<'a>, _limit: Duration) -> Call<'a, bool> {
-        let state = self.state();
-        let said = if state.denied.contains(token.expose()) {
-            Err(denied("states:SendTaskHeartbeat", "a task token"))
-        } else {
-            Ok(!state.over.contains(token.expose()))
-        };
-        Box::pin(std::future::ready(said))
-    }
-
-    fn describe_execution<'a>(
-        &'a self,
-        execution: &'a Holder,
-        _limit: Duration,
-    ) -> Call<'a, Execution> {
+impl FakeStepFunctions {
+    fn answer(&self, question: &Question) -> Result<Answer, Error> {
         let mut state = self.state();
-        let known = state.executions.get(execution.as_str()).copied();
-        let is_late = state.is_late(execution.as_str(), Late::End);
-        let known = known.map(|known| if is_late { Execution::Running } else { known });
-        let said = if let Err(throttled) = state.look(execution) {
-            Err(throttled)
-        } else if state.denied.contains(execution.as_str()) {
-            Err(denied("states:DescribeExecution", execution.as_str()))
-        } else {
-            Ok(known.unwrap_or(Execution::Unknown))
+        let is_denied = |state: &State, name: &str, action| {
+            let is_denied = state.denied.contains(name);
+            is_denied.then(|| denied(action, name))
         };
-        Box::pin(std::future::ready(said))
-    }
-
-    fn running<'a>(&'a self, machine: &'a StateMachineArn, _: Duration) -> Call<'a, Vec<Holder>> {
-        let of_machine = machine.as_str().replace(":stateMachine:", ":execution:") + ":";
-        let state = self.state();
-        let running = state.executions.iter();
-        let running = running.filter(|(_, status)| **status == Execution::Running);
-        let listed = running.map(|(execution, _)| execution).chain(&state.listed);
-        let listed = listed.filter(|execution| execution.starts_with(&of_machine));
-        let listed = listed.filter_map(|execution| Holder::new(execution).ok());
-        Box::pin(std::future::ready(Ok(listed.collect())))
-    }
-
-    fn start_execution<'a>(
-        &'a self,
-        (machine, name): (&'a StateMachineArn, &'a ExecutionName),
-        input: String,
-        _: Duration,
-    ) -> Call<'a, Begun> {
-        Box::pin(async move {
-            self.meanwhile(name.as_str()).await;
-            self.began(machine, name, input)
+        Ok(match question {
+            Question::Waits(_, token) => {
+                if state.denied.contains(token.expose()) {
+                    return Err(denied("states:SendTaskHeartbeat", "a task token"));
+                }
+                (!state.over.contains(token.expose())).into()
+            }
+            Question::Describe(execution) => {
+                let name = execution.as_str();
+                let known = state.executions.get(name).copied();
+                let is_late = state.is_late(name, Late::End);
+                let known = known.map(|known| if is_late { Execution::Running } else { known });
+                state.look(execution)?;
+                if let Some(denied) = is_denied(&state, name, "states:DescribeExecution") {
+                    return Err(denied);
+                }
+                known.unwrap_or(Execution::Unknown).into()
+            }
+            Question::Running(machine) => {
+                let of_machine = machine.as_str().replace(":stateMachine:", ":execution:") + ":";
+                let running = state.executions.iter();
+                let running = running.filter(|(_, status)| **status == Execution::Running);
+                let listed = running.map(|(execution, _)| execution).chain(&state.listed);
+                let listed = listed.filter(|execution| execution.starts_with(&of_machine));
+                let listed = listed.filter_map(|execution| Holder::new(execution).ok());
+                listed.collect::<Vec<_>>().into()
+            }
+            Question::Stop(execution, cause, _) => {
+                let name = execution.as_str();
+                if let Some(denied) = is_denied(&state, name, "states:StopExecution") {
+                    return Err(denied);
+                }
+                let is_known = state.started.contains_key(name);
+                if is_known {
+                    state.stopped.push((name.to_owned(), cause.clone()));
+                }
+                is_known.into()
+            }
+            Question::Redrives(execution) => {
+                let redrives = state.redrives.get(execution.as_str()).copied();
+                state.look(execution)?;
+                redrives.unwrap_or(Some(Redrives::NEVER)).into()
+            }
+            Question::Outcome(execution) => {
+                let name = execution.as_str();
+                let is_late = state.is_late(name, Late::Result);
+                if let Some(denied) = is_denied(&state, name, "states:GetExecutionHistory") {
+                    return Err(denied);
+                }
+                let outcome = match state.executions.get(name) {
+                    None | Some(Execution::Unknown) => Outcome::Unknown,
+                    Some(Execution::Running) => Outcome::Runs,
+                    Some(Execution::Ended { .. }) if is_late => Outcome::Incomplete,
+                    Some(Execution::Ended { .. }) => {
+                        let result = state.results.get(name).cloned();
+                        Outcome::Ended(result.unwrap_or_else(|| Some(Ok("{}".to_owned()))))
+                    }
+                };
+                outcome.into()
+            }
+            Question::Input(execution) => {
+                let name = execution.as_str();
+                if let Some(denied) = is_denied(&state, name, "states:DescribeExecution") {
+                    return Err(denied);
+                }
+                if state.throttled.contains(name) {
+                    return Err(Error::Unavailable {
+                        problem: "Rate exceeded".to_owned(),
+                        source: None,
+                    });
+                }
+                state.started.get(name).cloned().into()
+            }
+            Question::Received(execution, ..) => {
+                let receipt = state.receipts.get(execution.as_str()).copied();
+                receipt.unwrap_or(Receipt::Unreadable).into()
+            }
+            Question::Succeed(..) | Question::Fail(..) | Question::Start(..) => {
+                unreachable!("something may happen before it")
+            }
         })
     }
+}
 
-    fn stop_execution<'a>(
-        &'a self,
-        execution: &'a Holder,
-        cause: String,
-        _: Duration,
-    ) -> Call<'a, bool> {
-        let mut state = self.state();
-        if state.denied.contains(execution.as_str()) {
-            let refused = denied("states:StopExecution", execution.as_str());
-            return Box::pin(std::future::ready(Err(refused)));
-        }
-        let is_known = state.started.contains_key(execution.as_str());
-        if is_known {
-            state.stopped.push((execution.as_str().to_owned(), cause));
-        }
-        Box::pin(std::future::ready(Ok(is_known)))
-    }
-
-    fn redrives<'a>(&'a self, execution: &'a Holder, _: Duration) -> Call<'a, Option<Redrives>> {
-        let mut state = self.state();
-        let redrives = state.redrives.get(execution.as_str()).copied();
-        let redrives = redrives.unwrap_or(Some(Redrives::NEVER));
-        let said = state.look(execution).map(|()| redrives);
-        Box::pin(std::future::ready(said))
-    }
-
-    fn stop_redriven<'a>(
-        &'a self,
-        execution: &'a Holder,
-        cause: String,
-        limit: Duration,
-    ) -> Call<'a, bool> {
-        self.stop_execution(execution, cause, limit)
-    }
-
-    fn stop_called<'a>(
-        &'a self,
-        execution: &'a Holder,
-        cause: String,
-        limit: Duration,
-    ) -> Call<'a, bool> {
-        self.stop_execution(execution, cause, limit)
-    }
-
-    fn outcome<'a>(&'a self, execution: &'a Holder, _: Duration) -> Call<'a, Outcome> {
-        let mut state = self.state();
-        let execution = execution.as_str();
-        let is_late = state.is_late(execution, Late::Result);
-        let said = if state.denied.contains(execution) {
-            Err(denied("states:GetExecutionHistory", execution))
-        } else {
-            Ok(match state.executions.get(execution) {
-                None | Some(Execution::Unknown) => Outcome::Unknown,
-                Some(Execution::Running) => Outcome::Runs,
-                Some(Execution::Ended { .. }) if is_late => Outcome::Incomplete,
-                Some(Execution::Ended { .. }) => {
-                    let result = state.results.get(execution).cloned();
-                    Outcome::Ended(result.unwrap_or_else(|| Some(Ok("{}".to_owned()))))
+impl Engine for FakeStepFunctions {
+    fn ask<'a>(&'a self, question: Question, _: Duration) -> Call<'a, Answer> {
+        Box::pin(async move {
+            let (token, result) = match question {
+                Question::Start(machine, name, input) => {
+                    self.meanwhile(name.as_str()).await;
+                    return self.began(&machine, &name, input).map(Answer::from);
                 }
-            })
-        };
-        Box::pin(std::future::ready(said))
-    }
-
-    fn execution_input<'a>(
-        &'a self,
-        execution: &'a Holder,
-        _: Duration,
-    ) -> Call<'a, Option<String>> {
-        let state = self.state();
-        let input = if state.denied.contains(execution.as_str()) {
-            Err(denied("states:DescribeExecution", execution.as_str()))
-        } else if state.throttled.contains(execution.as_str()) {
-            Err(Error::Unavailable {
-                problem: "Rate exceeded".to_owned(),
-                source: None,
-            })
-        } else {
-            Ok(state.started.get(execution.as_str()).cloned())
-        };
-        Box::pin(std::future::ready(input))
-    }
-
-    fn received<'a>(&'a self, (execution, ..): GrantOf<'a>, _: Duration) -> Call<'a, Receipt> {
-        let receipt = self.state().receipts.get(execution.as_str()).copied();
-        Box::pin(std::future::ready(Ok(
-            receipt.unwrap_or(Receipt::Unreadable)
-        )))
+                Question::Succeed(_, token, output) => (token, Ok(output)),
+                Question::Fail(_, token, Failure { error, cause }) => (token, Err((error, cause))),
+                other => return self.answer(&other),
+            };
+            self.meanwhile(token.expose()).await;
+            self.delivered(&token, result).map(Answer::from)
+        })
     }
 }

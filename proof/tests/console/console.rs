@@ -94,7 +94,7 @@ impl Console {
     async fn starts_at(&self, leases: Leases<DynamoDb>) -> Queue<DynamoDb> {
         let config = config(&format!("http://{}", self.step_functions.address())).await;
         let engine = Arc::new(StepFunctions::new(&config));
-        let queue = leases.with_workflows(engine);
+        let queue = leases.with_engine(engine);
         queue.with_starts(StartRules::of(MACHINE).unwrap())
     }
 

@@ -43,7 +43,7 @@ impl Case {
         let mut settings = Settings::default();
         (settings.clock_margin, settings.reap_grace) = (MARGIN, SOON);
         let leases = Leases::new(table.store(), settings);
-        let queue = leases.with_workflows(calls.clone());
+        let queue = leases.with_engine(calls.clone());
         Self {
             table,
             calls,

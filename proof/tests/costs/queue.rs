@@ -30,7 +30,7 @@ impl Waiting {
 
     fn on(table: Table) -> Self {
         let calls = Arc::new(FakeStepFunctions::default());
-        let leases = table.leases().with_workflows(calls.clone());
+        let leases = table.leases().with_engine(calls.clone());
         Self {
             table,
             calls,

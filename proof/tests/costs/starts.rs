@@ -20,7 +20,7 @@ async fn start_costs_same_for_any_queue() {
     let starts = StartRules::of(MACHINE).unwrap();
     let leases = table
         .leases()
-        .with_workflows(calls.clone())
+        .with_engine(calls.clone())
         .with_starts(starts);
     for waiting in [2, 8, 32, 128] {
         let start = async |n: u32| {
@@ -65,7 +65,7 @@ async fn free_pool_costs_a_read_and_two_writes() {
     let table = Table::start().await;
     let calls = Arc::new(FakeStepFunctions::default());
     let starts = StartRules::of(MACHINE).unwrap();
-    let queue = table.leases().with_workflows(calls).with_starts(starts);
+    let queue = table.leases().with_engine(calls).with_starts(starts);
     let start = async |pool: Option<&Pool>, n: usize| {
         let name = ExecutionName::new(format!("n{n}")).unwrap();
         let key = Key::new(format!("tenant {n}")).unwrap();
@@ -103,7 +103,7 @@ async fn sweep_of_a_pool_costs_one_request_for_each_key_that_waits() {
         let table = Table::start().await;
         let calls = Arc::new(FakeStepFunctions::default());
         let starts = StartRules::of(MACHINE).unwrap();
-        let queue = table.leases().with_workflows(calls).with_starts(starts);
+        let queue = table.leases().with_engine(calls).with_starts(starts);
         for n in 0..=waiting {
             let name = ExecutionName::new(format!("n{n}")).unwrap();
             let key = Key::new(format!("tenant {n}")).unwrap();

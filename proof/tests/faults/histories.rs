@@ -7,7 +7,7 @@ use axum::{
     http::{HeaderMap, StatusCode},
     routing::post,
 };
-use leasehold::{Error, Execution, Failure, Holder, Outcome, Workflows as _};
+use leasehold::{Answer, Engine as _, Error, Execution, Failure, Holder, Outcome, Question};
 use leasehold_lambda::StepFunctions;
 use leasehold_proof::fixture::config;
 use serde_json::{Value, json};
@@ -93,7 +93,9 @@ async fn long_and_deep_histories_prove_nothing() {
         let arn = format!("arn:aws:states:us-east-1:123456789012:execution:{execution}");
         let holder = Holder::new(arn).unwrap();
         let limit = Duration::from_secs(60);
-        let told = step_functions.outcome(&holder, limit).await;
+        let ask = |question| step_functions.ask(question, limit);
+        let told = ask(Question::Outcome(holder.clone())).await;
+        let told = told.and_then(Outcome::try_from);
         assert_eq!(
             &told.map_err(|error| error.to_string()),
             outcome,
@@ -101,11 +103,11 @@ async fn long_and_deep_histories_prove_nothing() {
         );
         // What does not show its input yet is nobody else's.
         if !execution.starts_with("succeeded") {
-            let input = step_functions.execution_input(&holder, limit).await;
+            let input = ask(Question::Input(holder.clone())).await;
             assert!(matches!(input, Err(Error::Unavailable { .. })), "{input:?}");
         }
-        let told = step_functions.describe_execution(&holder, limit).await;
-        let Ok(Execution::Ended { all_answered, .. }) = told else {
+        let told = ask(Question::Describe(holder.clone())).await;
+        let Ok(Answer::Execution(Execution::Ended { all_answered, .. })) = told else {
             panic!("{execution}: {told:?}");
         };
         assert_eq!(all_answered, proves, "{execution}");

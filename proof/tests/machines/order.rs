@@ -68,7 +68,7 @@ impl World {
         let calls = Arc::new(FakeStepFunctions::default());
         let leases = Leases::new(Memory::new(), Settings::default())
             .with_clock(clock.clone())
-            .with_workflows(calls.clone())
+            .with_engine(calls.clone())
             .with_starts(StartRules::of(MACHINE).unwrap());
         Self {
             leases,

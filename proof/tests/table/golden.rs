@@ -243,7 +243,7 @@ fn leases(
         calls.set_execution(&format!("{EXECUTION}{name}"), Execution::Running);
     }
     let calls = Arc::new(calls);
-    (leases.with_workflows(calls.clone()), clock, calls)
+    (leases.with_engine(calls.clone()), clock, calls)
 }
 
 /// Executions that have not shown that they know of their grant: it was granted the key at once, or when it was first in

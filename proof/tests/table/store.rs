@@ -171,7 +171,7 @@ async fn only_free_rows_are_purged() {
     }
     // An execution that was told of its grant, and then proves that it knows.
     let calls = Arc::new(FakeStepFunctions::default());
-    let leases = leases.with_workflows(calls.clone());
+    let leases = leases.with_engine(calls.clone());
     let held = "holder lease_id keep_ms acquired_at sweep_after metadata";
     for token in ["4", "5"] {
         let (asked, queue) = queued("k", token);
@@ -231,7 +231,7 @@ async fn transaction_does_not_stop_waiters_deletion() {
     let lease = table.grant("k", "a", "1").await.lease;
     let leases = leases
         .clone()
-        .with_workflows(Arc::new(FakeStepFunctions::default()));
+        .with_engine(Arc::new(FakeStepFunctions::default()));
     let (asked, queue) = queued("k", "1");
     let digest = RequestDigest::of(&asked.holder, &asked.request_id);
     leases.acquire_queued(asked, queue).await.unwrap();

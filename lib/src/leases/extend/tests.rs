@@ -151,7 +151,7 @@ async fn former_holder_learns_rows_proof() {
         clock.advance(MINUTE * 2);
         let queue = leases
             .clone()
-            .with_workflows(Arc::new(FakeStepFunctions::default()));
+            .with_engine(Arc::new(FakeStepFunctions::default()));
         drop(queue.sweep(SweepBounds::Schedule).await.expect("swept"));
         None
     });

@@ -59,7 +59,7 @@ async fn answers() -> String {
     let clock = make::clock();
     let leases = Leases::new(Memory::new(), Settings::default())
         .with_clock(clock.clone())
-        .with_workflows(Arc::new(FakeStepFunctions::default()));
+        .with_engine(Arc::new(FakeStepFunctions::default()));
     fill(&leases, &clock).await;
     let mut lines = Vec::new();
     for name in [

@@ -16,7 +16,7 @@ fn leases() -> (Queue<Memory>, Arc<FakeStepFunctions>) {
     let calls = Arc::new(FakeStepFunctions::default());
     let leases = Leases::new(Memory::new(), Settings::default())
         .with_clock(make::clock())
-        .with_workflows(calls.clone())
+        .with_engine(calls.clone())
         .with_starts(StartRules::of(MACHINE).expect("valid"));
     (leases, calls)
 }

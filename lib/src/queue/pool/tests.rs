@@ -60,7 +60,7 @@ impl World {
     fn on<S: Store>(&self, store: S) -> Queue<S> {
         Leases::new(store, Settings::default())
             .with_clock(self.clock.clone())
-            .with_workflows(self.calls.clone())
+            .with_engine(self.calls.clone())
             .with_starts(StartRules::of(MACHINE).expect("valid"))
     }
 
@@ -317,7 +317,7 @@ async fn pool_with_a_queue_is_not_purged() {
     };
     let idle = Leases::new(world.table.clone(), stopped)
         .with_clock(world.clock.clone())
-        .with_workflows(world.calls.clone())
+        .with_engine(world.calls.clone())
         .with_starts(StartRules::of(MACHINE).expect("valid"));
     idle.reap(&execution("a")).await.expect("reaped");
     for _ in 0..9 * 24 {

@@ -3,9 +3,9 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use crate::{
-    Begun, Call, Delivery, Execution, ExecutionName, Holder, IfHeld, Key, Leases, ManualClock,
-    Outcome, Pool, Queue, RequestDigest, ResultTo, Settings, Start, StartRules, StartStatus,
-    StateMachineArn, SweepBounds, TaskToken, WaitTime, WaiterOf, Workflows,
+    Answer, Call, Engine, Execution, ExecutionName, Holder, IfHeld, Key, Leases, ManualClock, Pool,
+    Question, Queue, RequestDigest, ResultTo, Settings, Start, StartRules, StartStatus,
+    StateMachineArn, SweepBounds, TaskToken, WaitTime,
     clock::Clock as _,
     row::Row,
     store::{
@@ -23,60 +23,9 @@ struct MortalCalls {
     calls: Arc<FakeStepFunctions>,
 }
 
-impl Workflows for MortalCalls {
-    fn succeed<'a>(
-        &'a self,
-        to: WaiterOf<'a>,
-        output: String,
-        limit: Duration,
-    ) -> Call<'a, Delivery> {
-        Box::pin(self.life.request(self.calls.succeed(to, output, limit)))
-    }
-
-    fn fail<'a>(
-        &'a self,
-        to: WaiterOf<'a>,
-        error: &'a str,
-        cause: String,
-        limit: Duration,
-    ) -> Call<'a, Delivery> {
-        Box::pin(self.life.request(self.calls.fail(to, error, cause, limit)))
-    }
-
-    fn waits<'a>(&'a self, who: WaiterOf<'a>, limit: Duration) -> Call<'a, bool> {
-        Box::pin(self.life.request(self.calls.waits(who, limit)))
-    }
-
-    fn outcome<'a>(&'a self, execution: &'a Holder, limit: Duration) -> Call<'a, Outcome> {
-        Box::pin(self.life.request(self.calls.outcome(execution, limit)))
-    }
-
-    fn describe_execution<'a>(
-        &'a self,
-        execution: &'a Holder,
-        limit: Duration,
-    ) -> Call<'a, Execution> {
-        let call = self.calls.describe_execution(execution, limit);
-        Box::pin(self.life.request(call))
-    }
-
-    fn start_execution<'a>(
-        &'a self,
-        what: (&'a StateMachineArn, &'a ExecutionName),
-        input: String,
-        limit: Duration,
-    ) -> Call<'a, Begun> {
-        let call = self.calls.start_execution(what, input, limit);
-        Box::pin(self.life.request(call))
-    }
-
-    fn execution_input<'a>(
-        &'a self,
-        execution: &'a Holder,
-        limit: Duration,
-    ) -> Call<'a, Option<String>> {
-        let call = self.calls.execution_input(execution, limit);
-        Box::pin(self.life.request(call))
+impl Engine for MortalCalls {
+    fn ask<'a>(&'a self, question: Question, limit: Duration) -> Call<'a, Answer> {
+        Box::pin(self.life.request(self.calls.ask(question, limit)))
     }
 }
 
@@ -186,7 +135,7 @@ impl World {
         };
         let leases = Leases::new(table, Settings::default())
             .with_clock(clock.clone())
-            .with_workflows(Arc::new(mortal))
+            .with_engine(Arc::new(mortal))
             .with_starts(StartRules::of(MACHINE).expect("valid"));
         Self {
             room,

@@ -65,7 +65,7 @@ impl Race {
     fn under<S: Store>(&self, store: S, settings: Settings) -> Queue<S> {
         Leases::new(store, settings)
             .with_clock(self.clock.clone())
-            .with_workflows(self.calls.clone())
+            .with_engine(self.calls.clone())
             .with_starts(StartRules::of(MACHINE).expect("valid"))
     }
 
@@ -243,7 +243,7 @@ async fn two_deliveries_at_full_queue() {
         },
     )
     .with_clock(race.clock.clone())
-    .with_workflows(race.calls.clone())
+    .with_engine(race.calls.clone())
     .with_starts(StartRules::of(MACHINE).expect("valid"));
     let queued = leases.start(race.start("b", wait)).await;
     assert!(store.is_done());

@@ -12,7 +12,7 @@ use crate::{
     AtLeast, ExtendOptions, Lease, Leases, ManualClock, Memory, Settings, SweepBounds, TaskToken,
     Wait, WaitTime,
     clock::Clock,
-    queue::workflows::Execution,
+    queue::engine::Execution,
     test_support::{FakeStepFunctions, grant, make},
     values::RequestDigest,
 };
@@ -79,7 +79,7 @@ impl Case {
         };
         let queue = Leases::new(Memory::new(), settings)
             .with_clock(Arc::clone(&eventful) as _)
-            .with_workflows(Arc::clone(&calls) as _);
+            .with_engine(Arc::clone(&calls) as _);
         let began = clock.now();
         Self {
             clock,

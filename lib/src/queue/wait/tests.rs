@@ -67,7 +67,7 @@ impl<S: Store> Semaphore<S> {
         let calls = Arc::new(FakeStepFunctions::default());
         let leases = Leases::new(table, Settings::default())
             .with_clock(make::clock())
-            .with_workflows(calls.clone());
+            .with_engine(calls.clone());
         Self { leases, calls }
     }
 
@@ -118,7 +118,7 @@ async fn suspended_process_tells_nobody() {
     let calls = Arc::new(FakeStepFunctions::default());
     let leases = Leases::new(table.clone(), Settings::default())
         .with_clock(clock)
-        .with_workflows(calls.clone());
+        .with_engine(calls.clone());
     calls.lose("x", Lost::Request, 2);
     for (token, done) in [("x", false), ("y", true)] {
         let wait = Wait {
@@ -141,7 +141,7 @@ async fn suspended_process_calls_no_second_time() {
     let calls = Arc::new(FakeStepFunctions::default());
     let leases = Leases::new(Memory::new(), Settings::default())
         .with_clock(clock.clone())
-        .with_workflows(calls.clone());
+        .with_engine(calls.clone());
     for (token, pause, told) in [("a", 1, 1), ("b", 120, 0)] {
         calls.lose(token, Lost::Request, 1);
         let later = Arc::clone(&clock);

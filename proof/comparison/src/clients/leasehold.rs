@@ -71,7 +71,7 @@ impl QueueFixture {
         let config = config(fixture.background_endpoint()).await.to_builder();
         let config = config.endpoint_url(format!("http://{}", step_functions.address()));
         let workflows = Arc::new(StepFunctions::new(&config.build()));
-        let at = async |endpoint| leases(endpoint).await.with_workflows(workflows.clone());
+        let at = async |endpoint| leases(endpoint).await.with_engine(workflows.clone());
         let sweeper = at(fixture.background_endpoint()).await;
         let queue = at(fixture.measured_endpoint()).await;
         let sweeping = tokio::spawn(async move {

@@ -63,7 +63,7 @@ fn judge_event(function: Function, event: &[u8]) -> Verdict {
     let workflows = UnreliableStepFunctions::from_turn(event.len() as u64);
     let queue = Leases::new(table.clone(), Settings::default())
         .with_clock(Arc::new(ManualClock::at(NOW)))
-        .with_workflows(workflows.clone())
+        .with_engine(workflows.clone())
         .for_call(NOW.plus(Duration::from_secs(10)));
     let (answer, log) = log::of(|| fixture::now(function.answer(queue, event)));
     let wrote = table.all() != fixture::rows();

@@ -135,7 +135,7 @@ fn judge_case(case: &Case) -> Verdict {
     let workflows = UnreliableStepFunctions::from_turn(rng.u64(..));
     let leases = Leases::new(table.clone(), Settings::default())
         .with_clock(clock)
-        .with_workflows(workflows.clone());
+        .with_engine(workflows.clone());
     let caller = Caller::new(leases, key, &case.handle, &case.items);
     let row = case.items.iter().find(|(_, sk, _)| sk == "LEASE#0000");
     let is_strange = row.is_some_and(|(.., item)| Row::read(item).is_err());

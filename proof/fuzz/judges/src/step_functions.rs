@@ -9,7 +9,7 @@ use std::{
 };
 
 use leasehold::{
-    Call, Delivery, Error, Execution, GrantOf, Holder, Receipt, Timestamp, WaiterOf, Workflows,
+    Answer, Call, Delivery, Engine, Error, Execution, Failure, Question, Receipt, Timestamp,
 };
 
 /// Answers by turns, from a turn that the case picks, and keeps the causes of failed tasks.
@@ -50,47 +50,37 @@ fn no_answer() -> Error {
     }
 }
 
-impl Workflows for UnreliableStepFunctions {
-    fn succeed<'a>(&'a self, _: WaiterOf<'a>, _: String, _: Duration) -> Call<'a, Delivery> {
-        Box::pin(async { self.delivery() })
-    }
-
-    fn fail<'a>(
-        &'a self,
-        _: WaiterOf<'a>,
-        error: &'a str,
-        cause: String,
-        _: Duration,
-    ) -> Call<'a, Delivery> {
-        let mut causes = self.causes.lock().unwrap_or_else(PoisonError::into_inner);
-        causes.push(format!("{error}: {cause}"));
-        Box::pin(async { self.delivery() })
-    }
-
-    fn describe_execution<'a>(&'a self, _: &'a Holder, _: Duration) -> Call<'a, Execution> {
-        Box::pin(async {
-            Ok(match self.turn.fetch_add(1, Ordering::Relaxed) % 6 {
-                0 => Execution::Running,
-                1 => Execution::Unknown,
-                2 => return Err(no_answer()),
-                answered => Execution::Ended {
+impl Engine for UnreliableStepFunctions {
+    fn ask<'a>(&'a self, question: Question, _: Duration) -> Call<'a, Answer> {
+        let turn = |of: u64| self.turn.fetch_add(1, Ordering::Relaxed) % of;
+        let answer = match question {
+            Question::Succeed(..) => self.delivery().map(Answer::from),
+            Question::Fail(_, _, Failure { error, cause }) => {
+                let mut causes = self.causes.lock().unwrap_or_else(PoisonError::into_inner);
+                causes.push(format!("{error}: {cause}"));
+                self.delivery().map(Answer::from)
+            }
+            Question::Describe(_) => match turn(6) {
+                0 => Ok(Execution::Running.into()),
+                1 => Ok(Execution::Unknown.into()),
+                2 => Err(no_answer()),
+                answered => Ok(Execution::Ended {
                     stopped_at: Timestamp::from_millis(0),
                     redrivable: true,
                     all_answered: answered == 3,
-                },
-            })
-        })
-    }
-
-    fn received<'a>(&'a self, _: GrantOf<'a>, _: Duration) -> Call<'a, Receipt> {
-        Box::pin(async {
-            Ok(match self.turn.fetch_add(1, Ordering::Relaxed) % 4 {
+                }
+                .into()),
+            },
+            Question::Received(..) => Ok(match turn(4) {
                 0 => Receipt::Shown,
                 1 => Receipt::Unreadable,
                 missing => Receipt::Missing {
                     waits: missing == 2,
                 },
-            })
-        })
+            }
+            .into()),
+            other => other.unknown(),
+        };
+        Box::pin(std::future::ready(answer))
     }
 }

@@ -543,7 +543,7 @@ impl Library {
         settings.first_call = Duration::ZERO;
         let leases = Leases::new(seam.clone(), settings).with_clock(Arc::new(seam.clone()));
         let starts = StartRules::of(names::machine().as_str()).expect("valid");
-        let queue = leases.clone().with_workflows(Arc::new(seam.clone()));
+        let queue = leases.clone().with_engine(Arc::new(seam.clone()));
         let queue = queue.with_starts(starts);
         match call {
             Call::Acquire(who, attempt, token) => self.acquire(&queue, who, attempt, token).await,

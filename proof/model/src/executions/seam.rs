@@ -9,9 +9,8 @@ use std::{
 };
 
 use leasehold::{
-    Begun, Call, Cause, Clock, Delivery, Error, Execution, ExecutionName, GrantOf, Holder, Key,
-    LeaseId, Outcome, Receipt, Redrives, StateMachineArn, TaskToken, Timestamp, WaiterOf,
-    Workflows,
+    Answer as Reply, Begun, Call, Cause, Clock, Delivery, Engine, Error, Execution, Holder, Key,
+    LeaseId, Outcome, Question, Receipt, Redrives, StopFor, TaskToken, Timestamp,
     row::State,
     store::{
         AttributeValue, ItemAddress, Page, Position, ScanSegment, Slot, Store, Stored, Write,
@@ -143,7 +142,7 @@ impl Seam {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn ask(&self, ask: Ask) -> Answer {
+    async fn answer(&self, ask: Ask) -> Answer {
         let number = {
             let mut log = self.get();
             let ask = log.known_to_all(ask);
@@ -160,13 +159,6 @@ impl Seam {
             Poll::Pending
         })
         .await
-    }
-
-    async fn call(&self, ask: Ask) -> Result<Delivery, Error> {
-        match self.ask(ask).await {
-            Answer::Delivery(delivery) => Ok(delivery),
-            _ => Err(no_answer()),
-        }
     }
 }
 
@@ -312,7 +304,7 @@ impl Store for Seam {
         if let [Write::Rules(_)] = writes {
             return Ok(Written::Done(Slot::EMPTY));
         }
-        match self.ask(Ask::Write(writes.to_vec())).await {
+        match self.answer(Ask::Write(writes.to_vec())).await {
             Answer::Written(written) => Ok(written),
             _ => Err(no_answer()),
         }
@@ -322,14 +314,14 @@ impl Store for Seam {
         if let [ItemAddress::Rules] = items {
             return Ok(Some(vec![Slot::EMPTY]));
         }
-        match self.ask(Ask::Read(items.to_vec())).await {
+        match self.answer(Ask::Read(items.to_vec())).await {
             Answer::Slots(slots) => Ok(Some(slots)),
             _ => Err(no_answer()),
         }
     }
 
     async fn read_key(&self, key: &Key, _: Duration) -> Result<Vec<(u16, Stored)>, Error> {
-        match self.ask(Ask::ReadKey(key.clone())).await {
+        match self.answer(Ask::ReadKey(key.clone())).await {
             Answer::Rows(rows) => Ok(rows),
             _ => Err(no_answer()),
         }
@@ -345,7 +337,7 @@ impl Store for Seam {
         if segment.segment > 0 {
             return Ok(Page::default());
         }
-        match self.ask(Ask::Scan).await {
+        match self.answer(Ask::Scan).await {
             Answer::Page(page) => Ok(page),
             _ => Err(no_answer()),
         }
@@ -358,136 +350,53 @@ impl Store for Seam {
         _: u32,
         _: Duration,
     ) -> Result<Page, Error> {
-        match self.ask(Ask::HeldBy(holder.clone())).await {
+        match self.answer(Ask::HeldBy(holder.clone())).await {
             Answer::Page(page) => Ok(page),
             _ => Err(no_answer()),
         }
     }
 }
 
-impl Workflows for Seam {
-    fn succeed<'a>(
-        &'a self,
-        (_, token): WaiterOf<'a>,
-        output: String,
-        _: Duration,
-    ) -> Call<'a, Delivery> {
-        Box::pin(self.call(Ask::Succeed(token.clone(), output)))
-    }
-
-    fn fail<'a>(
-        &'a self,
-        (_, token): WaiterOf<'a>,
-        error: &'a str,
-        _: String,
-        _: Duration,
-    ) -> Call<'a, Delivery> {
-        Box::pin(self.call(Ask::Fail(token.clone(), error.to_owned())))
-    }
-
-    fn waits<'a>(&'a self, (_, token): WaiterOf<'a>, _: Duration) -> Call<'a, bool> {
-        Box::pin(async {
-            match self.ask(Ask::Waits(token.clone())).await {
-                Answer::Yes(waits) => Ok(waits),
-                _ => Err(no_answer()),
-            }
-        })
-    }
-
-    fn describe_execution<'a>(&'a self, execution: &'a Holder, _: Duration) -> Call<'a, Execution> {
-        Box::pin(async {
-            match self.ask(Ask::Describe(execution.clone())).await {
-                Answer::Execution(said) => Ok(said),
-                _ => Err(no_answer()),
-            }
-        })
-    }
-
-    fn received<'a>(&'a self, (holder, lease, _): GrantOf<'a>, _: Duration) -> Call<'a, Receipt> {
-        Box::pin(async {
-            match self.ask(Ask::Received(holder.clone(), lease.clone())).await {
-                Answer::Receipt(receipt) => Ok(receipt),
-                _ => Err(no_answer()),
-            }
-        })
-    }
-
-    fn start_execution<'a>(
-        &'a self,
-        (machine, name): (&'a StateMachineArn, &'a ExecutionName),
-        input: String,
-        _: Duration,
-    ) -> Call<'a, Begun> {
-        let marked = self.get().marked.unwrap_or_else(|| names::instant(0));
-        let until = names::tick(marked) + names::CALLS_WITHIN;
-        let call = Ask::Begin(machine.execution(name), input, until);
-        Box::pin(async {
-            match self.ask(call).await {
-                Answer::Begun(begun) => Ok(begun),
-                Answer::Throttled => Err(Error::Throttled {
-                    action: "states:StartExecution",
-                    resource: String::new(),
-                    source: Cause::said("too many"),
-                }),
-                _ => Err(no_answer()),
-            }
-        })
-    }
-
-    fn execution_input<'a>(
-        &'a self,
-        execution: &'a Holder,
-        _: Duration,
-    ) -> Call<'a, Option<String>> {
-        Box::pin(async {
-            match self.ask(Ask::Input(execution.clone())).await {
-                Answer::Input(input) => Ok(input),
-                _ => Err(no_answer()),
-            }
-        })
-    }
-
-    fn outcome<'a>(&'a self, execution: &'a Holder, _: Duration) -> Call<'a, Outcome> {
-        Box::pin(async {
-            match self.ask(Ask::Outcome(execution.clone())).await {
-                Answer::Outcome(said) => Ok(said),
-                _ => Err(no_answer()),
-            }
-        })
-    }
-
-    fn stop_execution<'a>(
-        &'a self,
-        execution: &'a Holder,
-        _: String,
-        _: Duration,
-    ) -> Call<'a, bool> {
-        Box::pin(async {
-            match self.ask(Ask::Stop(execution.clone())).await {
-                Answer::Yes(known) => Ok(known),
-                _ => Err(no_answer()),
-            }
-        })
-    }
-
-    fn stop_redriven<'a>(
-        &'a self,
-        execution: &'a Holder,
-        cause: String,
-        limit: Duration,
-    ) -> Call<'a, bool> {
-        self.stop_execution(execution, cause, limit)
-    }
-
-    fn redrives<'a>(&'a self, execution: &'a Holder, _: Duration) -> Call<'a, Option<Redrives>> {
-        Box::pin(async {
-            if !self.get().watches {
-                return Ok(Some(Redrives::NEVER));
-            }
-            match self.ask(Ask::Redrives(execution.clone())).await {
-                Answer::Redrives(redrives) => Ok(redrives),
-                _ => Err(no_answer()),
-            }
+impl Engine for Seam {
+    fn ask<'a>(&'a self, question: Question, _: Duration) -> Call<'a, Reply> {
+        Box::pin(async move {
+            let ask = match question {
+                Question::Succeed(_, token, output) => Ask::Succeed(token, output),
+                Question::Fail(_, token, failure) => Ask::Fail(token, failure.error),
+                Question::Waits(_, token) => Ask::Waits(token),
+                Question::Describe(execution) => Ask::Describe(execution),
+                Question::Received(holder, lease, _) => Ask::Received(holder, lease),
+                Question::Start(machine, name, input) => {
+                    let marked = self.get().marked.unwrap_or_else(|| names::instant(0));
+                    let until = names::tick(marked) + names::CALLS_WITHIN;
+                    Ask::Begin(machine.execution(&name), input, until)
+                }
+                Question::Input(execution) => Ask::Input(execution),
+                Question::Outcome(execution) => Ask::Outcome(execution),
+                Question::Stop(execution, _, StopFor::Another | StopFor::Redrive) => {
+                    Ask::Stop(execution)
+                }
+                Question::Redrives(execution) if self.get().watches => Ask::Redrives(execution),
+                other => return other.unknown(),
+            };
+            Ok(match self.answer(ask).await {
+                Answer::Yes(yes) => yes.into(),
+                Answer::Delivery(delivery) => delivery.into(),
+                Answer::Execution(said) => said.into(),
+                Answer::Receipt(receipt) => receipt.into(),
+                Answer::Begun(begun) => begun.into(),
+                Answer::Input(input) => input.into(),
+                Answer::Outcome(said) => said.into(),
+                Answer::Redrives(redrives) => redrives.into(),
+                Answer::Throttled => {
+                    return Err(Error::Throttled {
+                        action: "states:StartExecution",
+                        resource: String::new(),
+                        source: Cause::said("too many"),
+                    });
+                }
+                _ => return Err(no_answer()),
+            })
         })
     }
 }

@@ -7,8 +7,8 @@ use super::shared::{
 };
 use super::starts::{CALLERS, Judge, SIGNATURE};
 use leasehold::{
-    Begun, Call, Delivery, Error, Execution, ExecutionName, Failure, GrantOf, Holder, Outcome,
-    Receipt, Redrives, StateMachineArn, TaskToken, Timestamp, WaiterOf, Workflows,
+    Answer, Call, Delivery, Engine, Error, Execution, Failure, Holder, Outcome, Question, StopFor,
+    TaskToken, Timestamp,
 };
 
 pub struct FaultyStepFunctions {
@@ -43,7 +43,7 @@ impl FaultyStepFunctions {
         let delivery = self.shared.answer(token, result);
         match self.shared.step("hear of call".to_owned()).await {
             None => Ok(delivery),
-            // Never sent again by itself, as `Workflows` asks for.
+            // Never sent again by itself, as `Engine` asks for.
             Some(_) => Err(no_answer()),
         }
     }
@@ -115,214 +115,162 @@ impl FaultyStepFunctions {
     }
 }
 
-impl Workflows for FaultyStepFunctions {
-    fn succeed<'a>(
-        &'a self,
-        (_, token): WaiterOf<'a>,
-        output: String,
-        _: Duration,
-    ) -> Call<'a, Delivery> {
-        Box::pin(self.call(token, Ok(output)))
-    }
-
-    fn fail<'a>(
-        &'a self,
-        (_, token): WaiterOf<'a>,
-        error: &'a str,
-        _: String,
-        _: Duration,
-    ) -> Call<'a, Delivery> {
-        Box::pin(self.call(token, Err(error.to_owned())))
-    }
-
-    fn waits<'a>(&'a self, (_, token): WaiterOf<'a>, _: Duration) -> Call<'a, bool> {
-        Box::pin(async move {
-            let about = "ask whether it waits".to_owned();
-            if self.shared.step(about).await.is_some() {
-                return Err(no_answer());
-            }
-            let mut shared = self.shared.get();
-            let waits = shared.tokens.contains_key(token.expose());
-            shared.note(|| format!("  {} waits: {waits}", token.expose()));
-            Ok(waits)
-        })
-    }
-
-    fn describe_execution<'a>(&'a self, execution: &'a Holder, _: Duration) -> Call<'a, Execution> {
-        Box::pin(async move {
-            if self.shared.step("look".to_owned()).await.is_some() {
-                return Err(no_answer());
-            }
-            let mut shared = self.shared.get();
-            shared.may("DescribeExecution", execution.as_str())?;
-            let age = shared.age(self.stale);
-            let standing = shared.status(execution.as_str(), age);
-            shared.note(|| format!("  {execution}: {standing:?}"));
-            let broken = |as_this| shared.broken == Some(as_this);
-            Ok(match standing {
-                Some(Execution::Ended {
-                    stopped_at,
-                    redrivable,
-                    all_answered,
-                }) => Execution::Ended {
-                    stopped_at,
-                    redrivable: redrivable && !broken(Broken::ReapTrusts),
-                    all_answered: all_answered || broken(Broken::ReapEnds),
-                },
-                Some(Execution::Running)
-                    if broken(Broken::CallerSeemsOver) && execution.as_str().contains(CALLERS) =>
-                {
-                    Execution::Ended {
-                        stopped_at: Timestamp::from_millis(shared.now),
-                        redrivable: false,
-                        all_answered: true,
-                    }
-                }
-                running => running.unwrap_or(Execution::Unknown),
-            })
-        })
-    }
-
-    fn received<'a>(&'a self, (holder, lease, _): GrantOf<'a>, _: Duration) -> Call<'a, Receipt> {
-        Box::pin(async move {
-            if self.shared.step("read history".to_owned()).await.is_some() {
-                return Err(no_answer());
-            }
-            let mut shared = self.shared.get();
-            let age = shared.age(self.stale);
-            let receipt = shared.receipt(holder.as_str(), lease, age);
-            shared.saw(&format!("{receipt:?}"));
-            shared.note(|| format!("  its history: {receipt:?}"));
-            Ok(receipt)
-        })
-    }
-
-    fn start_execution<'a>(
-        &'a self,
-        (machine, name): (&'a StateMachineArn, &'a ExecutionName),
-        input: String,
-        _: Duration,
-    ) -> Call<'a, Begun> {
-        let execution = machine.execution(name);
-        Box::pin(async move {
-            let began = move |shared: &mut Environment| shared.begin(&execution, &input);
-            self.signed("StartExecution", began).await
-        })
-    }
-
-    fn stop_execution<'a>(
-        &'a self,
-        execution: &'a Holder,
-        _: String,
-        _: Duration,
-    ) -> Call<'a, bool> {
-        Box::pin(self.stop(execution, None))
-    }
-
-    fn redrives<'a>(&'a self, execution: &'a Holder, _: Duration) -> Call<'a, Option<Redrives>> {
-        Box::pin(async move {
-            if self.shared.get().starts.is_none() {
-                return Ok(Some(Redrives::NEVER));
-            }
-            let about = "ask for redrives".to_owned();
-            if self.shared.step(about).await.is_some() {
-                return Err(no_answer());
-            }
-            let mut shared = self.shared.get();
-            shared.may("DescribeExecution", execution.as_str())?;
-            let age = shared.age(self.stale);
-            let redrives = shared.redrives_of(execution, age);
-            shared.note(|| format!("  {execution}: {redrives:?}"));
-            Ok(redrives)
-        })
-    }
-
-    fn stop_redriven<'a>(
-        &'a self,
-        execution: &'a Holder,
-        _: String,
-        _: Duration,
-    ) -> Call<'a, bool> {
-        Box::pin(async move {
-            if self.shared.get().broken == Some(Broken::StopsNothing) {
-                return Ok(true);
-            }
-            let mut set_out = 0;
-            self.shared.get().judge(|judge| {
+impl FaultyStepFunctions {
+    /// Why it is stopped tells what the judge hears.
+    async fn stopped(&self, execution: &Holder, why: StopFor) -> Result<bool, Error> {
+        let skips = |as_this| self.shared.get().broken == Some(as_this);
+        let mut redriven = None;
+        match why {
+            StopFor::Another => {}
+            StopFor::Redrive if skips(Broken::StopsNothing) => return Ok(true),
+            StopFor::Redrive => self.shared.get().judge(|judge| {
                 judge.is_to_be_stopped(execution);
-                set_out = judge.set_out;
-            });
-            self.stop(execution, Some(set_out)).await
-        })
-    }
-
-    fn stop_called<'a>(&'a self, execution: &'a Holder, _: String, _: Duration) -> Call<'a, bool> {
-        Box::pin(async move {
-            self.shared.get().saw("stopped with its caller");
-            let stops = |judge: &mut Judge| judge.stops_with_caller(execution);
-            self.shared.get().judge(stops);
-            if self.shared.get().broken == Some(Broken::CalledRunsOn) {
-                return Ok(true);
-            }
-            self.stop(execution, None).await
-        })
-    }
-
-    fn outcome<'a>(&'a self, execution: &'a Holder, _: Duration) -> Call<'a, Outcome> {
-        Box::pin(async move {
-            if self
-                .shared
-                .step("ask for result".to_owned())
-                .await
-                .is_some()
-            {
-                return Err(no_answer());
-            }
-            let mut shared = self.shared.get();
-            shared.may("DescribeExecution", execution.as_str())?;
-            let age = shared.age(self.stale);
-            let standing = shared.status(execution.as_str(), age);
-            // What it came to may show later than that it has ended.
-            let later = shared.age(self.stale);
-            let is_late = shared.status(execution.as_str(), later) == Some(Execution::Running);
-            let output = || Outcome::Ended(Some(Ok(format!("\"{execution}\""))));
-            let outcome = match standing {
-                None | Some(Execution::Unknown) => Outcome::Unknown,
-                Some(Execution::Running) if shared.broken == Some(Broken::ResultGuessed) => {
-                    output()
+                redriven = Some(judge.set_out);
+            }),
+            StopFor::Caller => {
+                self.shared.get().saw("stopped with its caller");
+                let stops = |judge: &mut Judge| judge.stops_with_caller(execution);
+                self.shared.get().judge(stops);
+                if skips(Broken::CalledRunsOn) {
+                    return Ok(true);
                 }
-                Some(Execution::Running) => Outcome::Runs,
-                Some(Execution::Ended { .. }) if is_late => Outcome::Incomplete,
-                Some(Execution::Ended {
-                    redrivable: false, ..
-                }) => output(),
-                Some(Execution::Ended { .. }) => Outcome::Ended(Some(Err(Failure {
-                    error: "Failed".to_owned(),
-                    cause: String::new(),
-                }))),
-            };
-            shared.note(|| format!("  {outcome:?}"));
-            Ok(outcome)
+            }
+        }
+        self.stop(execution, redriven).await
+    }
+
+    /// What changes nothing: it is one step, and may not be answered.
+    async fn looks(&self, question: Question) -> Result<Answer, Error> {
+        let about = match &question {
+            Question::Waits(..) => "ask whether it waits",
+            Question::Describe(_) => "look",
+            Question::Received(..) => "read history",
+            Question::Redrives(_) if self.shared.get().starts.is_some() => "ask for redrives",
+            Question::Outcome(_) => "ask for result",
+            Question::Input(_) => "ask for input",
+            other => return other.unknown(),
+        };
+        if self.shared.step(about.to_owned()).await.is_some() {
+            return Err(no_answer());
+        }
+        let mut shared = self.shared.get();
+        if let Question::Describe(execution)
+        | Question::Redrives(execution)
+        | Question::Outcome(execution)
+        | Question::Input(execution) = &question
+        {
+            shared.may("DescribeExecution", execution.as_str())?;
+        }
+        Ok(match question {
+            Question::Waits(_, token) => {
+                let waits = shared.tokens.contains_key(token.expose());
+                shared.note(|| format!("  {} waits: {waits}", token.expose()));
+                waits.into()
+            }
+            Question::Describe(execution) => self.described(&mut shared, &execution).into(),
+            Question::Received(holder, lease, _) => {
+                let age = shared.age(self.stale);
+                let receipt = shared.receipt(holder.as_str(), &lease, age);
+                shared.saw(&format!("{receipt:?}"));
+                shared.note(|| format!("  its history: {receipt:?}"));
+                receipt.into()
+            }
+            Question::Redrives(execution) => {
+                let age = shared.age(self.stale);
+                let redrives = shared.redrives_of(&execution, age);
+                shared.note(|| format!("  {execution}: {redrives:?}"));
+                redrives.into()
+            }
+            Question::Outcome(execution) => {
+                let outcome = self.outcome(&mut shared, &execution);
+                shared.note(|| format!("  {outcome:?}"));
+                outcome.into()
+            }
+            Question::Input(execution) => {
+                let age = shared.age(self.stale);
+                let known = shared.status(execution.as_str(), age).is_some()
+                    && shared.broken != Some(Broken::BeginsUnseen);
+                let input = known.then(|| shared.input_of(&execution)).flatten();
+                shared.note(|| format!("  known: {}", input.is_some()));
+                input.into()
+            }
+            other => return other.unknown(),
         })
     }
 
-    fn execution_input<'a>(
-        &'a self,
-        execution: &'a Holder,
-        _: Duration,
-    ) -> Call<'a, Option<String>> {
-        Box::pin(async move {
-            if self.shared.step("ask for input".to_owned()).await.is_some() {
-                return Err(no_answer());
+    fn described(&self, shared: &mut Environment, execution: &Holder) -> Execution {
+        let age = shared.age(self.stale);
+        let standing = shared.status(execution.as_str(), age);
+        shared.note(|| format!("  {execution}: {standing:?}"));
+        let broken = |as_this| shared.broken == Some(as_this);
+        match standing {
+            Some(Execution::Ended {
+                stopped_at,
+                redrivable,
+                all_answered,
+            }) => Execution::Ended {
+                stopped_at,
+                redrivable: redrivable && !broken(Broken::ReapTrusts),
+                all_answered: all_answered || broken(Broken::ReapEnds),
+            },
+            Some(Execution::Running)
+                if broken(Broken::CallerSeemsOver) && execution.as_str().contains(CALLERS) =>
+            {
+                Execution::Ended {
+                    stopped_at: Timestamp::from_millis(shared.now),
+                    redrivable: false,
+                    all_answered: true,
+                }
             }
-            let mut shared = self.shared.get();
-            shared.may("DescribeExecution", execution.as_str())?;
-            let age = shared.age(self.stale);
-            let known = shared.status(execution.as_str(), age).is_some()
-                && shared.broken != Some(Broken::BeginsUnseen);
-            let input = known.then(|| shared.input_of(execution)).flatten();
-            shared.note(|| format!("  known: {}", input.is_some()));
-            Ok(input)
+            running => running.unwrap_or(Execution::Unknown),
+        }
+    }
+
+    fn outcome(&self, shared: &mut Environment, execution: &Holder) -> Outcome {
+        let age = shared.age(self.stale);
+        let standing = shared.status(execution.as_str(), age);
+        // What it came to may show later than that it has ended.
+        let later = shared.age(self.stale);
+        let is_late = shared.status(execution.as_str(), later) == Some(Execution::Running);
+        let output = || Outcome::Ended(Some(Ok(format!("\"{execution}\""))));
+        match standing {
+            None | Some(Execution::Unknown) => Outcome::Unknown,
+            Some(Execution::Running) if shared.broken == Some(Broken::ResultGuessed) => output(),
+            Some(Execution::Running) => Outcome::Runs,
+            Some(Execution::Ended { .. }) if is_late => Outcome::Incomplete,
+            Some(Execution::Ended {
+                redrivable: false, ..
+            }) => output(),
+            Some(Execution::Ended { .. }) => Outcome::Ended(Some(Err(Failure {
+                error: "Failed".to_owned(),
+                cause: String::new(),
+            }))),
+        }
+    }
+}
+
+impl Engine for FaultyStepFunctions {
+    fn ask<'a>(&'a self, question: Question, _: Duration) -> Call<'a, Answer> {
+        Box::pin(async move {
+            match question {
+                Question::Succeed(_, token, output) => {
+                    self.call(&token, Ok(output)).await.map(Answer::from)
+                }
+                Question::Fail(_, token, failure) => self
+                    .call(&token, Err(failure.error))
+                    .await
+                    .map(Answer::from),
+                Question::Start(machine, name, input) => {
+                    let execution = machine.execution(&name);
+                    let began = move |shared: &mut Environment| shared.begin(&execution, &input);
+                    let began = self.signed("StartExecution", began).await;
+                    began.map(Answer::from)
+                }
+                Question::Stop(execution, _, why) => {
+                    self.stopped(&execution, why).await.map(Answer::from)
+                }
+                question => self.looks(question).await,
+            }
         })
     }
 }

@@ -99,7 +99,7 @@ impl Simulation {
             self.rng.u64(0..=self.stale)
         };
         let shared = self.shared.clone();
-        leases.with_workflows(Arc::new(FaultyStepFunctions { shared, stale }))
+        leases.with_engine(Arc::new(FaultyStepFunctions { shared, stale }))
     }
 
     fn spawn(

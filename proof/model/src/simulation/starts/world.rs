@@ -327,7 +327,7 @@ impl World {
         };
         let queue = Leases::new(self.table(), self.settings)
             .with_clock(Arc::new(clock))
-            .with_workflows(Arc::new(workflows))
+            .with_engine(Arc::new(workflows))
             .with_starts(self.rules[usize::from(self.listed)].clone());
         if self.rng.u8(..3) > 0 {
             return queue;
