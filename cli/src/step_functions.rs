@@ -55,7 +55,7 @@ impl OneStart {
 }
 
 impl Engine for OneStart {
-    fn ask<'a>(&'a self, question: Question, limit: Duration) -> Call<'a, Answer> {
+    fn ask(&self, question: Question, limit: Duration) -> Call<'_, Answer> {
         match &question {
             Question::Succeed(..) | Question::Fail(..) => left_to_the_stack(),
             Question::Start(machine, name, _) if machine.execution(name) != self.execution => {
@@ -89,7 +89,7 @@ impl Everybody {
 }
 
 impl Engine for Everybody {
-    fn ask<'a>(&'a self, question: Question, limit: Duration) -> Call<'a, Answer> {
+    fn ask(&self, question: Question, limit: Duration) -> Call<'_, Answer> {
         match &question {
             Question::Succeed(who, ..) | Question::Fail(who, ..) if who.is_durable_execution() => {
                 left_to_the_stack()

@@ -145,7 +145,7 @@ impl DurableFunctions {
 
 /// A durable execution is started and stopped by others, and cannot be redriven.
 impl Engine for DurableFunctions {
-    fn ask<'a>(&'a self, question: Question, limit: Duration) -> Call<'a, Answer> {
+    fn ask(&self, question: Question, limit: Duration) -> Call<'_, Answer> {
         Box::pin(self.answer::<true>(question, limit))
     }
 }

@@ -46,7 +46,7 @@ impl<const LOOKS: bool> ExecutionServices<LOOKS> {
 }
 
 impl<const LOOKS: bool> Engine for ExecutionServices<LOOKS> {
-    fn ask<'a>(&'a self, question: Question, limit: Duration) -> Call<'a, Answer> {
+    fn ask(&self, question: Question, limit: Duration) -> Call<'_, Answer> {
         // Without the client of Lambda, Step Functions gets all questions, and refuses executions of others.
         #[cfg(feature = "durable-functions")]
         if let Question::Succeed(who, ..)

@@ -510,7 +510,7 @@ fn never_looks() -> Error {
 }
 
 impl Engine for StepFunctions {
-    fn ask<'a>(&'a self, question: Question, limit: Duration) -> Call<'a, Answer> {
+    fn ask(&self, question: Question, limit: Duration) -> Call<'_, Answer> {
         Box::pin(self.answer::<true>(question, limit))
     }
 }

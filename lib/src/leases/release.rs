@@ -250,7 +250,7 @@ mod tests {
     struct Dead(Arc<ManualClock>);
 
     impl Engine for Dead {
-        fn ask<'a>(&'a self, question: Question, _: Duration) -> Call<'a, Answer> {
+        fn ask(&self, question: Question, _: Duration) -> Call<'_, Answer> {
             assert!(question.acts(), "nobody asks");
             self.0.advance(Duration::from_secs(1));
             Box::pin(std::future::ready(Ok(Delivery::Refused.into())))

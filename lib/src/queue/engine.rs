@@ -259,7 +259,7 @@ answers! {
 /// that nobody waits.
 pub trait Engine: Send + Sync {
     /// Answers within this time.
-    fn ask<'a>(&'a self, question: Question, limit: Duration) -> Call<'a, Answer>;
+    fn ask(&self, question: Question, limit: Duration) -> Call<'_, Answer>;
 }
 
 impl std::fmt::Debug for dyn Engine {

@@ -492,7 +492,7 @@ mod tests {
     }
 
     impl Engine for LookedUp {
-        fn ask<'a>(&'a self, question: Question, _: Duration) -> Call<'a, Answer> {
+        fn ask(&self, question: Question, _: Duration) -> Call<'_, Answer> {
             assert!(matches!(question, Question::Describe(_)), "nobody waits");
             Box::pin(async {
                 let stopped_at = self.leases.now();

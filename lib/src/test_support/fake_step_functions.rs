@@ -450,7 +450,7 @@ impl FakeStepFunctions {
 }
 
 impl Engine for FakeStepFunctions {
-    fn ask<'a>(&'a self, question: Question, _: Duration) -> Call<'a, Answer> {
+    fn ask(&self, question: Question, _: Duration) -> Call<'_, Answer> {
         Box::pin(async move {
             let (token, result) = match question {
                 Question::Start(machine, name, input) => {

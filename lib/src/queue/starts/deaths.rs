@@ -24,7 +24,7 @@ struct MortalCalls {
 }
 
 impl Engine for MortalCalls {
-    fn ask<'a>(&'a self, question: Question, limit: Duration) -> Call<'a, Answer> {
+    fn ask(&self, question: Question, limit: Duration) -> Call<'_, Answer> {
         Box::pin(self.life.request(self.calls.ask(question, limit)))
     }
 }

@@ -51,7 +51,7 @@ fn no_answer() -> Error {
 }
 
 impl Engine for UnreliableStepFunctions {
-    fn ask<'a>(&'a self, question: Question, _: Duration) -> Call<'a, Answer> {
+    fn ask(&self, question: Question, _: Duration) -> Call<'_, Answer> {
         let turn = |of: u64| self.turn.fetch_add(1, Ordering::Relaxed) % of;
         let answer = match question {
             Question::Succeed(..) => self.delivery().map(Answer::from),

@@ -358,7 +358,7 @@ impl Store for Seam {
 }
 
 impl Engine for Seam {
-    fn ask<'a>(&'a self, question: Question, _: Duration) -> Call<'a, Reply> {
+    fn ask(&self, question: Question, _: Duration) -> Call<'_, Reply> {
         Box::pin(async move {
             let ask = match question {
                 Question::Succeed(_, token, output) => Ask::Succeed(token, output),

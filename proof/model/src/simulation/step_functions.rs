@@ -250,7 +250,7 @@ impl FaultyStepFunctions {
 }
 
 impl Engine for FaultyStepFunctions {
-    fn ask<'a>(&'a self, question: Question, _: Duration) -> Call<'a, Answer> {
+    fn ask(&self, question: Question, _: Duration) -> Call<'_, Answer> {
         Box::pin(async move {
             match question {
                 Question::Succeed(_, token, output) => {
