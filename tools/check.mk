@@ -1,5 +1,5 @@
 # The parts of `make check`. None needs another, so that `make -j3 check` installs tools while it compiles.
-.PHONY: fmt clippy doc style leases pictures timeline template translate translated ask-aws asked asl types cdk terraform deny
+.PHONY: fmt clippy doc style leases timeline template translate translated ask-aws asked asl types cdk terraform deny
 
 fmt:
 	cargo fmt --all --check
@@ -21,11 +21,6 @@ style: ## wording of the documents, and which module may import which
 # Checks the shipped machines through the template, which says what their functions are.
 leases: ## check the state machines for leases that can expire, leak or be used after their end
 	cargo run --quiet --locked --bin leasehold -- check template.yaml templates/samples.yaml
-
-# Through a file, so that a definition that cannot be read does not destroy the document. A test fails if a picture is outdated.
-pictures: ## redraw the state machines in docs/reference/machines.md from their definitions
-	cargo run --quiet --locked --bin leasehold -- check --within . --pictures docs/reference/machines.md > target/pictures.md
-	cp target/pictures.md docs/reference/machines.md
 
 # Of one run, so it changes only when somebody wants a new one.
 timeline: demo ## run the demo, and put its picture into README

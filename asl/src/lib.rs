@@ -35,13 +35,12 @@
 //!
 //! Rules that are not about paths need no walk: requests, the names in Retry, and the loops that fill the history.
 //!
-//! [`weave`] writes leases into a definition, and [`draw`] draws one.
+//! [`weave`] writes leases into a definition.
 //!
 //! `docs/reference/check-rules.md` describes the rules, their assumptions and their limits. `tests/check/property` compares the
 //! checker's silence with all executions of small definitions.
 
 mod check;
-mod draw;
 mod escape;
 mod expr;
 mod read;
@@ -53,7 +52,6 @@ pub use check::finding::{Finding, Step};
 pub use check::report::{self, Report};
 pub use check::rule::{Rule, explain};
 pub use check::template::{Definition, definitions};
-pub use draw::{draw, pictures};
 pub use escape::{plain, plain_lines};
 pub use read::error_names::{
     KNOWN as KNOWN_ERRORS, LOST as ERRORS_OF_LOST_LEASES,

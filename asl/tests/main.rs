@@ -1,4 +1,4 @@
-//! Reading, checking, drawing and weaving, each on whole definitions.
+//! Reading, checking and weaving, each on whole definitions.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod check;

@@ -5,8 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use leasehold_asl::{
-    Options, Report, Rule, Source, Unreadable, Verb, confine_path, definitions, draw, pictures,
-    plain, report,
+    Options, Report, Rule, Source, Unreadable, Verb, confine_path, definitions, report,
 };
 
 use crate::environment::variable;
@@ -18,7 +17,6 @@ Examples:
   leasehold check statemachines/*.asl.json      check definitions
   leasehold check template.yaml                 check every state machine of a SAM template, by what the template calls
   leasehold check --format sarif template.yaml  print SARIF for code scanning
-  leasehold check --draw order.asl.json         draw the state machine as a Mermaid flowchart
   leasehold check --acquire lock --release unlock order.asl.json
                                                 name functions that the definitions call by other names
   leasehold check --explain outlasts            explain a rule, with a bad and a good example
@@ -31,7 +29,7 @@ was checked.";
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Check {
     /// State machines (JSON or YAML), SAM or CloudFormation templates, or Markdown files that contain state machines
-    #[arg(required_unless_present_any = ["explain", "pictures"])]
+    #[arg(required_unless_present = "explain")]
     files: Vec<String>,
     /// How to print the findings
     #[arg(long, value_enum, default_value_t = Format::Human)]
@@ -56,12 +54,6 @@ pub(crate) struct Check {
     /// Explain a rule; of files also where they break it, and nothing else
     #[arg(long, value_name = "RULE", value_parser = rule)]
     explain: Option<Rule>,
-    /// Draw the state machines as Mermaid flowcharts, and check nothing
-    #[arg(long)]
-    draw: bool,
-    /// Print a document with its pictures redrawn
-    #[arg(long, hide = true, value_name = "FILE")]
-    pictures: Option<String>,
 }
 
 // Of the functions that the machines call. No doc comment, which would be the command's.
@@ -125,13 +117,6 @@ impl Check {
             }
         }
         let options = self.options();
-        if self.draw {
-            return print(self.draw_all(&options));
-        }
-        if let Some(file) = &self.pictures {
-            let open = self.open(file);
-            return print(read(file).and_then(|document| pictures(&document, &options, &open)));
-        }
         let (mut reports, mut unreadable) = (Vec::new(), Vec::new());
         for file in &self.files {
             let open = self.open(file);
@@ -173,21 +158,6 @@ impl Check {
         }
     }
 
-    /// The pictures of all state machines. Those of a template have the names of their resources.
-    fn draw_all(&self, options: &Options) -> Result<String, Unreadable> {
-        let mut drawn = String::new();
-        for file in &self.files {
-            for definition in definitions(&read(file)?, options, &self.open(file))? {
-                let definition = definition?;
-                if let Some(resource) = &definition.resource {
-                    drawn.extend(["%% ", &plain(resource), "\n"]);
-                }
-                drawn.push_str(&draw(&definition.node, &definition.options));
-            }
-        }
-        Ok(drawn)
-    }
-
     /// Reads the files that a template names. Others may have written the template, so files elsewhere are refused.
     fn open(&self, file: &str) -> impl Fn(&Path) -> std::io::Result<String> {
         let beside = Path::new(file).parent().map(Path::to_owned);
@@ -203,13 +173,6 @@ fn read(file: &str) -> Result<Source, Unreadable> {
         message: error.to_string(),
     })?;
     Ok(Source::new(file, text))
-}
-
-fn print(made: Result<String, Unreadable>) -> Result<Code, Failure> {
-    match made {
-        Ok(text) => write(&text).map(|()| Code::DONE),
-        Err(error) => Err(Failure::usage(error)),
-    }
 }
 
 /// Colour is for terminals only, and can be switched off.

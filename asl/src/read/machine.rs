@@ -1,4 +1,4 @@
-//! A definition as scopes of states, for the checker, the weaver and the pictures. Nothing here depends on leases.
+//! A definition as scopes of states, for the checker and the weaver. Nothing here depends on leases.
 
 use crate::read::error_names::ALL;
 use crate::read::language::Language;

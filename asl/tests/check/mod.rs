@@ -1,4 +1,4 @@
-//! The findings of `check`, and the pictures of `draw`.
+//! The findings of `check`.
 
 mod corpus;
 mod damaged;

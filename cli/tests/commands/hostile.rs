@@ -128,8 +128,6 @@ fn in_a_definition() {
                 assert!(named.is_null() || *named == format!("{hostile}Acquire"));
             }
         }
-        let drawn = run(place.path(), &["check", "--draw", file]);
-        assert_shown(&drawn, &format!("check --draw {file}"));
     }
     let nowhere = run(place.path(), &["check", &argument()]);
     assert_shown(&nowhere, "check of a file that is not there");
