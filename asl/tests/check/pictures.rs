@@ -23,7 +23,8 @@ fn each_machine_is_drawn_with_all_its_states() {
     let page = text("docs/reference/machines.md");
     for entry in std::fs::read_dir(root().join("templates/statemachines")).unwrap() {
         let file = entry.unwrap().file_name().into_string().unwrap();
-        let line = format!("<!-- of ../../templates/statemachines/{file} -->\n```mermaid\n");
+        let line =
+            format!("<!-- drawn from ../../templates/statemachines/{file} -->\n```mermaid\n");
         let (_, rest) = page
             .split_once(&line)
             .unwrap_or_else(|| panic!("no picture of {file}"));

@@ -224,7 +224,7 @@ fn quoted_text_may_go_on_at_its_key() {
     let broken = text.replace("# no comment", "\\");
     assert_eq!(
         read("t.yaml", &broken).unwrap_err().to_string(),
-        "t.yaml:12:5: in braces, brackets or quotes, this line stands no deeper than the key around them: indent it"
+        "t.yaml:12:12: in braces, brackets or quotes, this line stands no deeper than the key around them: indent it"
     );
 }
 

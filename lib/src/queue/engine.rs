@@ -137,7 +137,7 @@ pub enum Question {
     Succeed(Holder, TaskToken, String),
     /// Ends the wait of an execution, with an error. [`Answer::Delivery`].
     Fail(Holder, TaskToken, Failure),
-    /// Whether somebody waits with this token, as far as the engine knows now: one that has been answered, or whose attempt is over, nobody
+    /// Whether somebody waits with this token, as far as the engine knows now: one that has been answered, or whose attempt has ended, nobody
     /// waits with. [`Answer::Yes`].
     Waits(Holder, TaskToken),
     /// The state of an execution, which may be some seconds old. [`Answer::Execution`].
@@ -177,7 +177,7 @@ impl Question {
         matches!(self, Self::Succeed(..) | Self::Fail(..) | Self::Waits(..))
     }
 
-    /// The answer of an engine that knows of waiters and of how executions stand, and of nothing else: the later of two calls of a request
+    /// What an engine answers that knows of waiters and of how executions stand, and of nothing else: the later of two calls of a request
     /// counts, each execution is asked about by itself, a lease of which its holder never learned ends with the execution, and
     /// nothing is redriven.
     ///
@@ -201,7 +201,7 @@ impl Question {
 
 macro_rules! answers {
     ($($(#[$doc:meta])* $name:ident($of:ty),)*) => {
-        /// The answer to an [`Question`].
+        /// What an engine answers to a [`Question`].
         #[derive(Clone, Debug, PartialEq)]
         pub enum Answer {
             $($(#[$doc])* $name($of),)*
@@ -255,7 +255,7 @@ answers! {
 /// leave to [`Question::unknown`].
 ///
 /// An error leaves open whether the question arrived. The library then repeats it sooner or later, and the second one must return
-/// [`Delivery::Refused`] if the first arrived. An implementation must not repeat it by itself: after a single call, a refusal proves
+/// [`Delivery::Refused`] if the first arrived. An implementation must not repeat it by itself: after a single call, a refusal shows
 /// that nobody waits.
 pub trait Engine: Send + Sync {
     /// Answers within this time.

@@ -42,7 +42,7 @@ const FORMS: [(&str, &str); 6] = [
     ("in base64", "6UTd4S3Y5d0ozaHVudGVyM"),
 ];
 
-/// Whether the mark is in this JSON where everybody may see it: anywhere but as the value of a secret's field. A fuzzer
+/// Whether the mark is in this JSON where everybody may see it: anywhere but as the value of a secret's field. A case
 /// writes down whatever we look for, and a broken text may make a secret's value another field's.
 #[must_use]
 pub fn is_published(json: &str) -> bool {

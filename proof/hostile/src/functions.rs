@@ -48,14 +48,14 @@ macro_rules! binaries {
 }
 
 binaries! {
-    acquire: "../../../../functions/acquire/src/main.rs", Acquire, "Grants.";
-    extend: "../../../../functions/extend/src/main.rs", Extend, "Extends.";
-    inspect: "../../../../functions/inspect/src/main.rs", Inspect, "Shows.";
-    operate: "../../../../functions/operate/src/main.rs", Operate, "Does what operators want.";
-    reap: "../../../../functions/reap/src/main.rs", Reap, "Frees what executions held.";
-    release: "../../../../functions/release/src/main.rs", Release, "Gives back.";
-    start: "../../../../functions/start/src/main.rs", Start, "Starts through keys.";
-    sweep: "../../../../functions/sweep/src/main.rs", Sweep, "Frees what crashed.";
+    acquire: "../../../functions/acquire/src/main.rs", Acquire, "Grants.";
+    extend: "../../../functions/extend/src/main.rs", Extend, "Extends.";
+    inspect: "../../../functions/inspect/src/main.rs", Inspect, "Shows.";
+    operate: "../../../functions/operate/src/main.rs", Operate, "Does what operators want.";
+    reap: "../../../functions/reap/src/main.rs", Reap, "Frees what executions held.";
+    release: "../../../functions/release/src/main.rs", Release, "Gives back.";
+    start: "../../../functions/start/src/main.rs", Start, "Starts through keys.";
+    sweep: "../../../functions/sweep/src/main.rs", Sweep, "Frees what crashed.";
 }
 
 impl fmt::Display for Function {

@@ -34,7 +34,7 @@ pub fn samples() -> &'static [Sample] {
 }
 
 fn read_samples() -> Vec<Sample> {
-    let events = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../events");
+    let events = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../events");
     let files = fs::read_dir(events).expect("the repository has events");
     let mut files: Vec<_> = files.map(|file| file.expect("a file").path()).collect();
     files.retain(|path| path.extension().is_some_and(|end| end == "json"));

@@ -1,9 +1,8 @@
 //! Judges of hostile input: events for every function, items in the place of rows and waiters, and names.
 //!
 //! Each judge takes bytes. Bytes in its own text format are judged as they are: that is what a person writes, what the
-//! corpus is made of and what libFuzzer mutates. Any other bytes are choices, from which [`arbitrary`] makes a case out of
-//! a valid one, since what is random altogether never gets past the first check. The fuzz targets in `proof/fuzz/` and the
-//! tests call the same judges.
+//! corpus is made of. Any other bytes are choices, from which [`arbitrary`] makes a case out of
+//! a valid one, since what is random altogether never gets past the first check.
 //!
 //! A judge returns how the case ended, or what must not be: a panic, a write by a refused request, a change of an item that
 //! is not ours, a secret in an answer, an error or a log.
@@ -29,7 +28,7 @@ pub type Verdict = Result<String, String>;
 /// Judges the input of one target.
 pub type Judge = fn(&[u8]) -> Verdict;
 
-/// What can be fuzzed, each with a corpus in a directory of its name below `proof/fuzz/corpus`.
+/// What is judged, each with a corpus in a directory of its name below `proof/hostile/corpus`.
 pub const TARGETS: [(&str, Judge); 3] = [
     ("event", event::judge),
     ("key", key::judge),
@@ -38,15 +37,3 @@ pub const TARGETS: [(&str, Judge); 3] = [
 
 /// What a case ends with that a target passes over: its bytes are too few to make one.
 pub const NO_CASE: &str = "no case";
-
-/// Judges the input of this target: for the fuzzer, which takes a panic for a finding.
-///
-/// # Panics
-/// If something is found, or there is no such target.
-pub fn must_hold(target: &str, bytes: &[u8]) {
-    let mut named = TARGETS.into_iter().filter(|(name, _)| *name == target);
-    let (_, judge) = named.next().expect("a target");
-    if let Err(fault) = judge(bytes) {
-        panic!("{fault}");
-    }
-}

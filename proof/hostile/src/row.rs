@@ -176,7 +176,7 @@ fn judge_case(case: &Case) -> Verdict {
     })
 }
 
-/// Whether the mark is where everybody may see it, as a fuzzer may put it there.
+/// Whether the mark is where everybody may see it, as a case may put it there.
 fn is_published(case: &Case) -> bool {
     let items = case.items.iter();
     let said = items.map(|(pk, sk, item)| format!("{pk} {sk} {}", wire::to_json(item)));

@@ -1,10 +1,10 @@
-//! The corpus of the fuzzer, and a seeded slice of what it would try.
+//! A corpus of hostile input, and cases from seeds.
 #![allow(clippy::unwrap_used)]
 
 use std::{collections::BTreeMap, fs, path::Path};
 
 use fastrand::Rng;
-use leasehold_judges::{Function, NO_CASE, TARGETS};
+use leasehold_hostile::{Function, NO_CASE, TARGETS};
 
 /// How often each end was seen in so many cases. `LEASEHOLD_CASES` is a factor, for a longer run.
 fn judge_many(target: &str, cases: u64, bytes: usize) -> BTreeMap<String, u64> {
@@ -24,8 +24,8 @@ fn judge_many(target: &str, cases: u64, bytes: usize) -> BTreeMap<String, u64> {
 }
 
 #[test]
-fn corpus_is_judged_as_by_fuzzer() {
-    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpus");
+fn corpus_is_judged() {
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus");
     for (target, judge) in TARGETS {
         let files = fs::read_dir(corpus.join(target)).unwrap();
         let mut cases = 0;

@@ -4,7 +4,7 @@ use aws_sdk_dynamodb::{primitives::Blob, types::AttributeValue};
 use leasehold::row::Item;
 use serde_json::{Map, Value, json};
 
-/// An item as text somebody can read and a fuzzer can change.
+/// An item as text somebody can read and a test can change.
 #[must_use]
 pub fn to_json(item: &Item) -> Value {
     let fields = item.iter();
