@@ -98,7 +98,7 @@ pub fn now<T>(work: impl Future<Output = T>) -> T {
 
 /// The rows and waiters of the corpus, which has every state that a row of ours can be in; and items that are not ours.
 fn read_rows() -> Vec<StoredItem> {
-    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpus/row");
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus/row");
     let files = fs::read_dir(corpus).expect("the repository has a corpus");
     let mut files: Vec<_> = files.map(|file| file.expect("a file").path()).collect();
     files.sort();
