@@ -40,21 +40,28 @@ pub(crate) struct Maintained {
 impl<S: Store> Queue<S> {
     /// Maintains the queue of `key`: grants the free key to the first waiter, notifies one again that may not know of its grant, removes
     /// those whose waiting time has passed, and sees to the items of those who are neither in the queue nor granted the
-    /// key. The row stays for as long as anybody waits, which is `until` this instant. What becomes due after `since` is to be done later.
+    /// key. `read` are its rows, if they are as they were read since the index. The row stays for as long as anybody waits, which is `until` this instant. What becomes due after `since` is to be done later.
     pub(crate) async fn maintain_queue(
         &self,
         key: &Key,
         (waiting, since): (&[DueWaiter], Timestamp),
-        until: Option<Timestamp>,
-        at_once: usize,
+        read: Option<Rows>,
+        (until, at_once): (Option<Timestamp>, usize),
     ) -> Result<Maintained, Error> {
-        let mut rows = self.read_rows(key).await?;
+        let mut rows = match read {
+            Some(rows) => rows,
+            None => self.read_rows(key).await?,
+        };
         let mut notified = 0;
         if let Some(first) = rows.first() {
             metrics::record(Metric::QueueDepth, first.waiting().len() as u64);
             let was_free = first.holding().is_none();
-            if !first.waiting().is_empty() {
-                notified += Box::pin(self.grant_to_next(key, rows.clone())).await?;
+            if let Some(head) = first.waiting().first() {
+                let head = self.waiter(key, head).await?;
+                if let Some(waiter) = &head {
+                    self.report_wait_of(waiter);
+                }
+                notified += Box::pin(self.grant_to_next(key, rows.clone(), head)).await?;
                 if notified > 0 || was_free {
                     rows = self.read_rows(key).await?;
                 }
@@ -63,7 +70,6 @@ impl<S: Store> Queue<S> {
         if let (Some(first), Some(until)) = (rows.first(), until) {
             rows = self.keep_row(key, first.clone(), rows, until).await?;
         }
-        self.report_wait(key, &rows).await?;
         // What goes wrong with a start concerns no token.
         let (starts, tokens): (Vec<_>, Vec<_>) =
             waiting.iter().partition(|(one, _)| one.is_start());
@@ -101,7 +107,8 @@ impl<S: Store> Queue<S> {
                     let key = key.clone();
                     let at = Address { key, permit };
                     if row.waits_in_pool() && !row.is_refused() {
-                        if self.see_to_wait_in_pool(&at, row).await? {
+                        let may_be_over = due.is_none_or(|at| at <= self.now());
+                        if may_be_over && self.see_to_wait_in_pool(&at, row).await? {
                             *rows = self.read_rows(&at.key).await?;
                         }
                         continue;
@@ -121,17 +128,6 @@ impl<S: Store> Queue<S> {
             }
         }
         Ok((notified, strays))
-    }
-
-    /// Reports how long the first in the queue has waited. The row has only the names of those who wait.
-    async fn report_wait(&self, key: &Key, rows: &Rows) -> Result<(), Error> {
-        let Some(head) = rows.first().and_then(|first| first.waiting().first()) else {
-            return Ok(());
-        };
-        if let Some(waiter) = self.waiter(key, head).await? {
-            self.report_wait_of(&waiter);
-        }
-        Ok(())
     }
 
     /// A free row that has a queue, because nothing is granted now, is not purged before the last of its waiters gives up.
@@ -238,6 +234,7 @@ impl<S: Store> Queue<S> {
         self.fail_waiter(key, waiter, why).await
     }
 
+    /// Reports how long the first in a queue has waited. The row has only the names of those who wait.
     pub(super) fn report_wait_of(&self, waiter: &Waiter) {
         metrics::record_duration(Metric::OldestWait, self.now().since(waiter.since()));
     }

@@ -25,6 +25,8 @@ struct Walk {
     forbidden: bool,
     /// How many were notified.
     served: u64,
+    /// One who waits, as its item was read after the row.
+    head: Option<Waiter>,
 }
 
 /// What a grant from the queue came to; with the row, if it is free again.
@@ -90,7 +92,7 @@ impl<S: Store> Queue<S> {
             return Ok(Box::pin(self.maintain_pool(key, Vec::new())).await? > 0);
         }
         let rows = self.read_rows(key).await?;
-        Ok(self.grant_to_next(key, rows).await? > 0)
+        Ok(self.grant_to_next(key, rows, None).await? > 0)
     }
 
     /// Serves the waiters for a row that is free, by a caller whose own work is done: what fails here is left to sweep. The queue is
@@ -139,7 +141,7 @@ impl<S: Store> Queue<S> {
 
     /// The same for rows that were read, or written.
     pub(crate) async fn serve_rows(&self, key: &Key, rows: Rows) -> bool {
-        match Box::pin(self.grant_to_next(key, rows)).await {
+        match Box::pin(self.grant_to_next(key, rows, None)).await {
             Ok(served) => served > 0,
             Err(error) => left_to_sweep(key, &error),
         }
@@ -147,13 +149,19 @@ impl<S: Store> Queue<S> {
 
     /// Grants the free key, or a free permit, to the first waiter, and notifies it; if that one is gone, the next. Returns
     /// how many were notified. Where the first waiter asks for a permit, it reads all rows of the key, unless they are
-    /// given.
-    pub(crate) async fn grant_to_next(&self, key: &Key, mut rows: Rows) -> Result<u64, Error> {
+    /// given; and the first waiter's item, unless that is given, as it was read after the rows.
+    pub(crate) async fn grant_to_next(
+        &self,
+        key: &Key,
+        mut rows: Rows,
+        head: Option<Waiter>,
+    ) -> Result<u64, Error> {
         let mut walk = Walk {
             began: self.now(),
             tries: TRIES,
             forbidden: false,
             served: 0,
+            head,
         };
         while let Some(left) = self.grant_to_first(key, rows, &mut walk).await? {
             rows = left;
@@ -171,7 +179,12 @@ impl<S: Store> Queue<S> {
         let Some(head) = self.head_to_serve(&rows, walk) else {
             return Ok(None);
         };
-        let Some(next) = self.waiter(key, &head).await? else {
+        let read = walk.head.take().filter(|one| one.request().digest == head);
+        let next = match read {
+            Some(next) => Some(next),
+            None => self.waiter(key, &head).await?,
+        };
+        let Some(next) = next else {
             // Deleted by hand: nobody can tell this waiter. Or a start that another call has settled.
             return self.without_first(key, rows, &head, walk).await;
         };

@@ -80,6 +80,7 @@ impl<S: Store> Queue<S> {
             };
             if left {
                 row.queue.remove(0);
+                row.version = row.version.plus(1);
             } else {
                 let found = self.read_queue_row(key).await?;
                 row = found.ok_or_else(|| self.contention_error())?;

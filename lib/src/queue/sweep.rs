@@ -14,7 +14,7 @@ use crate::{
     clock::Timestamp,
     error::Error,
     executions::listing_machine,
-    leases::{own_row, pool_of},
+    leases::{Rows, own_row, pool_of},
     outcomes::{Ended, is_zero},
     pagination::Cursor,
     queue::{
@@ -119,9 +119,12 @@ struct Seen {
     left: bool,
 }
 
-/// What sweep did with a row, or the row, if its execution has to be asked about first, or it waits in its pool.
+/// What sweep did with a row, or the row, if its execution has to be asked about first, or it waits in its pool; or all rows of a key for which
+/// somebody waits, if nothing was due for any of them.
 enum Read {
+    Nothing,
     Seen(Seen),
+    Rested(Key, Rows),
     Due(Address, Box<Row>),
     InPool(Address, Box<Row>),
 }
@@ -135,6 +138,8 @@ struct ReadRows {
     seen: Vec<Result<Seen, Error>>,
     due: BTreeMap<Holder, Due>,
     pools: Pools,
+    /// The rows of keys, as they still are as far as this sweep knows.
+    rested: BTreeMap<Key, Rows>,
 }
 
 /// What sweep reads: a row, or all rows of a key for which somebody waits, for the first time in this sweep or again.
@@ -476,12 +481,16 @@ impl<S: Store> Queue<S> {
             read.pools.entry(pool.clone()).or_default();
         }
         // Where somebody waits in a pool, those who are inside are looked at in every sweep.
-        let inside = Box::pin(self.inside_of(&read)).await;
+        let mut inside = Box::pin(self.inside_of(&read)).await;
+        // The rows of keys for which somebody waits were read just now.
+        inside.retain(|at| again || !waiting.contains_key(&at.key));
+        let inside = inside.into_iter().map(ToRead::Inside).collect();
         Box::pin(self.read_all(inside, &mut read)).await;
         let ReadRows {
             seen: mut all,
             due,
             pools,
+            mut rested,
         } = read;
         // They all share what Step Functions answers.
         let ended_first = !(self.now().as_millis() / MINUTE).is_multiple_of(2);
@@ -495,13 +504,13 @@ impl<S: Store> Queue<S> {
         let looks = looks.map(|(holder, leases)| self.look(holder, leases, running.get(holder)));
         all.extend(some_at_a_time(AT_ONCE, looks.collect()).await);
         // All waiters of one key together, because their queue is one row.
-        let mut waiting: Vec<_> = waiting.iter().collect();
-        waiting.retain(|(key, waiting)| !only_waits_in_pool(key, waiting, &pools, self.now()));
         let width = AT_ONCE / waiting.len().clamp(1, AT_ONCE);
-        let looks = waiting.iter();
-        let looks = looks.map(|(key, waiting)| self.look_after(key, (waiting, since), width));
+        let looks = waiting.iter().map(|(key, waiting)| {
+            let read = rested.remove(key);
+            self.look_after(key, (waiting, since), (read, width))
+        });
         let looked = some_at_a_time(AT_ONCE, looks.collect()).await;
-        for ((key, _), (seen, later)) in waiting.into_iter().zip(looked) {
+        for (key, (seen, later)) in waiting.keys().zip(looked) {
             all.push(seen);
             if let Some(later) = later {
                 agenda.note(key, later);
@@ -540,6 +549,7 @@ impl<S: Store> Queue<S> {
         let read = some_at_a_time(AT_ONCE, reads.collect()).await;
         for read in read.into_iter().flatten() {
             match read {
+                Ok(Read::Nothing) => {}
                 Ok(Read::Seen(seen)) => into.seen.push(Ok(seen)),
                 Ok(Read::Due(address, row)) => {
                     into.wait_in_pool(&address, &row);
@@ -549,13 +559,14 @@ impl<S: Store> Queue<S> {
                     }
                 }
                 Ok(Read::InPool(address, row)) => into.wait_in_pool(&address, &row),
+                Ok(Read::Rested(key, rows)) => drop(into.rested.insert(key, rows)),
                 Err(error) => into.seen.push(Err(error)),
             }
         }
     }
 
     /// The rows of those who are inside these pools.
-    async fn inside_of(&self, read: &ReadRows) -> Vec<ToRead> {
+    async fn inside_of(&self, read: &ReadRows) -> BTreeSet<Address> {
         let reads = read.pools.keys().map(|pool| self.read_queue_row(pool));
         let pools = some_at_a_time(AT_ONCE, reads.collect()).await;
         let mut inside = BTreeSet::new();
@@ -564,7 +575,7 @@ impl<S: Store> Queue<S> {
             let entries = row.in_pool().inside.into_values();
             inside.extend(entries.map(|entry| entry.at()));
         }
-        inside.into_iter().map(ToRead::Inside).collect()
+        inside
     }
 
     /// Serves who waits in a pool. These rows wait, and may be in no place there.
@@ -610,31 +621,37 @@ impl<S: Store> Queue<S> {
                 self.store().read_key(key, self.limit()).await
             }
         };
-        let (key, contended) = match due {
-            ToRead::Row(address) => (address.key, false),
-            ToRead::Again(key) => (key, false),
-            ToRead::Contended(key) => (key, true),
-            ToRead::Inside(address) => (address.key, true),
+        let (key, contended, is_all) = match due {
+            ToRead::Row(address) => (address.key, false, false),
+            ToRead::Again(key) => (key, false, true),
+            ToRead::Contended(key) => (key, true, true),
+            ToRead::Inside(address) => (address.key, true, false),
         };
         let rows = match read {
             Ok(rows) => rows,
             Err(error) => return vec![one_bad_key_is_not_all(Err(error), &key).map(Read::Seen)],
         };
         let mut all = Vec::new();
+        let mut rested = is_all.then(|| Rows::all(rows.clone()));
         for (permit, stored) in rows {
             if self.is_nearly_over() {
                 all.push(Ok(Read::Seen(Seen::LEFT)));
-                break;
+                return all;
             }
             let address = Address {
                 key: key.clone(),
                 permit,
             };
-            all.push(match self.free(address, stored, contended).await {
+            let read = match self.free(address, stored, contended).await {
                 Err(error) => one_bad_key_is_not_all(Err(error), &key).map(Read::Seen),
                 read => read,
-            });
+            };
+            if !matches!(read, Ok(Read::Nothing | Read::InPool(..))) {
+                rested = None;
+            }
+            all.push(read);
         }
+        all.extend(rested.map(|rows| Ok(Read::Rested(key, rows))));
         all
     }
 
@@ -761,7 +778,7 @@ impl<S: Store> Queue<S> {
         &self,
         key: &Key,
         (waiting, since): (&[DueWaiter], Timestamp),
-        width: usize,
+        (read, width): (Option<Rows>, usize),
     ) -> (Result<Seen, Error>, Option<Later>) {
         if self.is_nearly_over() {
             return (Ok(Seen::LEFT), None);
@@ -770,7 +787,7 @@ impl<S: Store> Queue<S> {
         // A waiter that is due at once waits nevertheless; the row is written once a day for it.
         let until = until.map(|until| until.max(end_of_tomorrow(self.now())));
         let (seen, later) = match self
-            .maintain_queue(key, (waiting, since), until, width)
+            .maintain_queue(key, (waiting, since), read, (until, width))
             .await
         {
             Ok(maintained) => {
@@ -787,7 +804,7 @@ impl<S: Store> Queue<S> {
     }
 
     async fn free(&self, address: Address, stored: Stored, contended: bool) -> Result<Read, Error> {
-        let nothing = || Ok(Read::Seen(Seen::default()));
+        let nothing = || Ok(Read::Nothing);
         let Some(row) = own_row(&address.key, stored)? else {
             return nothing();
         };
@@ -824,19 +841,6 @@ impl<S: Store> Queue<S> {
             ..Seen::default()
         }))
     }
-}
-
-/// Whether all that waits for this key is one that has it and waits in its pool, by the row that this sweep has read, and its time is not over: the
-/// walk of the pool sees to it.
-fn only_waits_in_pool(key: &Key, waiting: &[DueWaiter], pools: &Pools, now: Timestamp) -> bool {
-    let [(request, Some(due))] = waiting else {
-        return false;
-    };
-    let mut rows = pools.values().flatten();
-    *due > now
-        && rows.any(|(at, row)| {
-            at.permit == 0 && at.key == *key && row.request == *request && row.head().is_none()
-        })
 }
 
 /// A failure with one key is counted and logged, and does not stop the other keys.

@@ -437,3 +437,29 @@ async fn row_that_was_deleted_has_no_entry() {
     world.sweeps(1).await;
     assert!(world.began("b"));
 }
+
+/// The newest sends away who waits for the key, and then the one that has it and waits in its pool.
+#[tokio::test(start_paused = true)]
+async fn newest_takes_the_place_of_all_at_once() {
+    let world = World::new();
+    world.starts("inside").await;
+    let key = make::key("contended");
+    let of_key = |name: &str, if_held| Start {
+        key: key.clone(),
+        if_held,
+        ..start(name)
+    };
+    for name in ["in-the-pool", "in-the-queue"] {
+        let waits = of_key(name, IfHeld::Wait(WaitTime::DAY));
+        let answer = world.others().start(waits).await;
+        assert!(matches!(answer, Ok(Started::Queued { .. })), "{answer:?}");
+    }
+    let newest = of_key("newest", IfHeld::Latest(WaitTime::DAY));
+    let answer = world.others().start(newest.clone()).await;
+    assert!(matches!(answer, Ok(Started::Queued { .. })), "{answer:?}");
+    let row = world.row(&key).await.expect("a row");
+    assert_eq!(row.granted_to, newest.execution());
+    assert_eq!(row.waiting(), []);
+    let entries = world.entries().await;
+    assert_eq!((entries.inside.len(), entries.waiting.len()), (1, 1));
+}
