@@ -32,7 +32,7 @@ pub use noted::LeaseTerms;
 pub(crate) use notification::CALLS_WITHIN;
 pub(crate) use operate::{Evictable, NotBegun, is_but_for_the_queue};
 pub(crate) use pool_view::{check_pool, check_size_of_pool};
-pub(crate) use release::{Freed, pool_of};
+pub(crate) use release::{Freed, log_freed, pool_of};
 pub(crate) use rows::{Candidate, Rows, Standing};
 
 use std::{sync::Arc, time::Duration};

@@ -49,7 +49,7 @@ type Field = (&'static str, &'static str, Option<Language>, Form);
 
 #[rustfmt::skip]
 const FIELDS: [Field; 91] = [
-    ("Comment", "Machine Branch Processor Task Pass Wait Choice Succeed Fail Parallel Map Rule Retrier Catcher", BOTH, Any),
+    ("Comment", "Machine Branch Processor Task Pass Wait Choice Succeed Fail Parallel Map Rule Retrier Catcher", BOTH, Text),
     ("QueryLanguage", "Machine Branch Processor Task Pass Wait Choice Succeed Fail Parallel Map", BOTH, Word("JSONPath JSONata")),
     ("StartAt", "Machine Branch Processor", BOTH, Any),
     ("States", "Machine Branch Processor", BOTH, Any),
@@ -180,7 +180,14 @@ pub(crate) fn faults(node: &Node, what: &'static str, language: Language) -> Vec
     shape.object(node, what);
     match what {
         "Machine" | "Branch" => {}
-        "Processor" => shape.part(node, "ProcessorConfig"),
+        "Processor" => {
+            shape.part(node, "ProcessorConfig");
+            if let Some(config) = node.get("ProcessorConfig")
+                && config.get("Mode").and_then(Node::text) == Some("DISTRIBUTED")
+            {
+                shape.needs(config, &["ExecutionType"], config.span);
+            }
+        }
         _ => shape.state(node, what),
     }
     shape.found
@@ -303,7 +310,7 @@ impl Shape {
         let is_given = |member: &Member| {
             is_computed_whole(&member.key) || fields.contains(&member.key.as_str())
         };
-        if node.tag.is_none() && !node.members().iter().any(is_given) {
+        if !is_open(node, self.language) && !node.members().iter().any(is_given) {
             self.say(at, format!("expected {}", fields.join(" or ")));
         }
     }
@@ -348,6 +355,10 @@ impl Shape {
 
     fn task(&mut self, node: &Node) {
         self.needs(node, &["Resource"], node.span);
+        let role = node.get("Credentials");
+        if let Some(role) = role.filter(|role| !role.members().is_empty()) {
+            self.needs(role, &["RoleArn", "RoleArn.$"], role.span);
+        }
         if let Some(resource) = node.get("Resource")
             && resource.tag.as_ref().is_none_or(|tag| tag == "Sub")
             && let Some(why) = resource.text().and_then(integrations::fault)

@@ -142,18 +142,7 @@ impl<S: Store> Leases<S> {
             // Extended, released or taken over since it was read.
             Applied::Refused(_) => return Ok(None),
         };
-        let token = row.fencing_token.get();
-        // The end of a call by its holder has a line of its own.
-        let ended_by = match (&held.term, ended) {
-            (Term::Ttl { .. }, Ended::Expired) => "deadline",
-            _ => "execution",
-        };
-        let acquired_at = held.acquired_at;
-        let stop = row.operator.as_ref();
-        let stop = stop.filter(|record| record.act == Act::Stop && record.at >= acquired_at);
-        let who = stop.map(|record| record.who.as_str());
-        let why = stop.map(|record| record.why.as_str());
-        tracing::info!(%key, holder = %row.granted_to, fencing_token = token, %acquired_at, ended_by, who, why, "freed");
+        log_freed(key, row, ended);
         Ok(Some(Freed {
             at: address.clone(),
             row: free,
@@ -161,6 +150,24 @@ impl<S: Store> Leases<S> {
             pool: pool_of(row),
         }))
     }
+}
+
+/// The grant that `row` carries has ended, and not by a call of its holder: that has a line of its own.
+pub(crate) fn log_freed(key: &Key, row: &Row, ended: Ended) {
+    let Some(held) = row.holding() else {
+        return;
+    };
+    let token = row.fencing_token.get();
+    let ended_by = match (held.term, ended) {
+        (Term::Ttl { .. }, Ended::Expired) => "deadline",
+        _ => "execution",
+    };
+    let acquired_at = held.acquired_at;
+    let stop = row.operator.as_ref();
+    let stop = stop.filter(|record| record.act == Act::Stop && record.at >= acquired_at);
+    let who = stop.map(|record| record.who.as_str());
+    let why = stop.map(|record| record.why.as_str());
+    tracing::info!(%key, holder = %row.granted_to, fencing_token = token, %acquired_at, ended_by, who, why, "freed");
 }
 
 #[cfg(test)]

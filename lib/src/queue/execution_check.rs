@@ -143,14 +143,13 @@ impl<S: Store> Queue<S> {
         row: &Row,
         ended: Ended,
     ) -> Result<Looked, Error> {
-        let Some(freed) = self.end_as_read(address, row, ended).await? else {
+        let Some(notified) = self.pass_on(address, row, ended).await? else {
             return Ok(Looked::Changed);
         };
         if let Some(held) = row.holding() {
             let length = self.now().since(held.acquired_at);
             metrics::record_duration(Metric::HeldTime, length);
         }
-        let notified = self.serve(Some(freed)).await;
         Ok(Looked::Ended { notified })
     }
 

@@ -34,7 +34,7 @@ use super::{
 use crate::{
     clock::Timestamp,
     error::Error,
-    leases::{AuditReason, Evictable, ForceReleaseOutcome, TRIES, is_but_for_the_queue},
+    leases::{AuditReason, Evictable, ForceReleaseOutcome, TRIES, is_but_for_the_queue, pool_of},
     metrics::{self, Metric},
     request::Request,
     retry::{AT_ONCE, some_at_a_time},
@@ -59,6 +59,9 @@ pub(crate) enum Entered {
     /// It was granted its key again by a redrive, and these are inside.
     Full(String),
 }
+
+/// Rows of grants with a pool, as they were read.
+pub(crate) type RowsInPools = BTreeMap<Address, Row>;
 
 /// More steps than any pool needs.
 const MOST_STEPS: usize = 20_000;
@@ -361,23 +364,32 @@ impl<S: Store> Queue<S> {
         walk.served
     }
 
-    /// The same for sweep: what has ended of those who are inside makes room, even if somebody has died since.
+    /// The same for sweep: what has ended of those who are inside makes room, even if somebody has died since. Of those whose rows are not
+    /// among the `known`, or were read before their entries were made, they are read.
     pub(crate) async fn maintain_pool(
         &self,
         pool: &Key,
         waiting: Vec<(Address, Row)>,
+        known: &RowsInPools,
     ) -> Result<u64, Error> {
-        let row = self.read_queue_row(pool).await?;
-        let entries = row.as_ref().map(Row::in_pool).unwrap_or_default();
-        metrics::record(Metric::QueueDepth, entries.waiting.len() as u64);
         let mut walk = Walk::new(pool, self.now());
         walk.is_thorough = true;
+        for (at, row) in known
+            .iter()
+            .filter(|(_, row)| pool_of(row).as_ref() == Some(pool))
+        {
+            walk.know(at.clone(), Some(row.clone()));
+        }
         for (at, row) in waiting {
             walk.ask(&at, &row);
             walk.know(at, Some(row));
         }
-        let inside = entries.inside.values().map(Entry::at);
-        let reads = inside.map(async |at| {
+        let row = self.read_pool(&mut walk).await?;
+        let entries = row.as_ref().map(Row::in_pool).unwrap_or_default();
+        metrics::record(Metric::QueueDepth, entries.waiting.len() as u64);
+        let unknown = entries.inside.values();
+        let unknown = unknown.filter(|entry| walk.stand(entry) == Stand::Unknown);
+        let reads = unknown.map(Entry::at).map(async |at| {
             let row = self.read_row(&at).await;
             (at, row)
         });
@@ -388,7 +400,7 @@ impl<S: Store> Queue<S> {
                 row => walk.know(at, row?),
             }
         }
-        Box::pin(self.walk(&mut walk)).await?;
+        Box::pin(self.walk_from(&mut walk, row)).await?;
         Ok(walk.served)
     }
 
@@ -416,9 +428,18 @@ impl<S: Store> Queue<S> {
 
     /// Does what is due in a pool. What became of the caller's own grant.
     async fn walk(&self, walk: &mut Walk<'_>) -> Result<Option<Entered>, Error> {
+        let found = self.read_pool(walk).await?;
+        self.walk_from(walk, found).await
+    }
+
+    /// The same, where the pool was read.
+    async fn walk_from(
+        &self,
+        walk: &mut Walk<'_>,
+        mut found: Option<Row>,
+    ) -> Result<Option<Entered>, Error> {
         let (mut backoff, may_begin) = (self.conflict_backoff(), !self.starts.is_empty());
         let (first, mut tries) = (Address::first(walk.pool), TRIES);
-        let mut found = self.read_pool(walk).await?;
         for _ in 0..MOST_STEPS {
             let in_time = match self.deadline() {
                 Some(_) => !self.is_nearly_over(),

@@ -1,17 +1,26 @@
 //! Grants a free key to the first waiter, and notifies it.
 
-use super::{Queue, begin::Begins, pool::Entered};
+use super::{
+    Queue,
+    begin::Begins,
+    pool::{Entered, RowsInPools},
+};
 use crate::{
     clock::{Timestamp, millis},
     error::Error,
-    leases::{CALLS_WITHIN, Candidate, Freed, Rows, TRIES, is_but_for_the_queue},
+    leases::{
+        CALLS_WITHIN, Candidate, Freed, Rows, TRIES, is_but_for_the_queue, log_freed, pool_of,
+    },
     metrics::{self, Metric},
     outcomes::{Acquired, Ended, GrantKind, Granted},
     queue::engine::{Delivery, Question},
     request::Request,
     row::{Holding, Notification, Row, State, Stored},
     store::{Address, Applied, AppliedAll, Connection, Operations, Store},
-    transition::{Change, Head, Leave, LeaveReason, ReplaceIfUnchanged, first_row, succeeded},
+    transition::{
+        Change, EndIfUnchanged, Head, Leave, LeaveReason, ReplaceIfUnchanged, first_row, succeeded,
+        transition,
+    },
     values::{Counter, Key, LeaseId, RequestDigest, RequestId, TaskToken},
     waiter::{TokenItem, Waiter},
 };
@@ -27,6 +36,18 @@ struct Walk {
     served: u64,
     /// One who waits, as its item was read after the row.
     head: Option<Waiter>,
+}
+
+impl Walk {
+    const fn new(began: Timestamp) -> Self {
+        Self {
+            began,
+            tries: TRIES,
+            forbidden: false,
+            served: 0,
+            head: None,
+        }
+    }
 }
 
 /// What a grant from the queue came to; with the row, if it is free again.
@@ -89,7 +110,9 @@ impl<S: Store> Queue<S> {
     pub async fn hand_over(&self, key: &Key) -> Result<bool, Error> {
         self.follow_rules().await?;
         if key.pool_name().is_some() {
-            return Ok(Box::pin(self.maintain_pool(key, Vec::new())).await? > 0);
+            return Ok(
+                Box::pin(self.maintain_pool(key, Vec::new(), &RowsInPools::new())).await? > 0,
+            );
         }
         let rows = self.read_rows(key).await?;
         Ok(self.grant_to_next(key, rows, None).await? > 0)
@@ -157,16 +180,100 @@ impl<S: Store> Queue<S> {
         head: Option<Waiter>,
     ) -> Result<u64, Error> {
         let mut walk = Walk {
-            began: self.now(),
-            tries: TRIES,
-            forbidden: false,
-            served: 0,
             head,
+            ..Walk::new(self.now())
         };
         while let Some(left) = self.grant_to_first(key, rows, &mut walk).await? {
             rows = left;
         }
         Ok(walk.served)
+    }
+
+    /// Ends the grant that `row` carries, if the row has not changed since it was read, and serves who waits. Whether somebody was
+    /// notified; none if the row has changed.
+    pub(crate) async fn pass_on(
+        &self,
+        at: &Address,
+        row: &Row,
+        ended: Ended,
+    ) -> Result<Option<bool>, Error> {
+        if let Some(served) = Box::pin(self.end_and_grant(at, row, ended)).await? {
+            return Ok(Some(served));
+        }
+        let freed = self.end_as_read(at, row, ended).await?;
+        Ok(match freed {
+            Some(freed) => Some(self.serve(Some(freed)).await),
+            None => None,
+        })
+    }
+
+    /// The end and the grant to the first waiter in one write, if that one may have the key at once. None if not: then nothing was written.
+    async fn end_and_grant(
+        &self,
+        at: &Address,
+        row: &Row,
+        ended: Ended,
+    ) -> Result<Option<bool>, Error> {
+        let end = Change::EndIfUnchanged(EndIfUnchanged {
+            version: row.version,
+            ended,
+            purge_at: self.purge_at(row.fencing_token),
+        });
+        let ends = at.permit == 0 && row.head().is_some();
+        let stored = Stored::Row(row.clone());
+        let Some(free) = ends.then(|| transition(&stored, &end)).flatten() else {
+            return Ok(None);
+        };
+        // As it would be, and as the condition of the write knows it.
+        let mut rows = Rows::only_first(Row {
+            version: row.version,
+            ..free
+        });
+        let (key, mut walk) = (&at.key, Walk::new(self.now()));
+        self.open_by_own_clock(key, &mut rows);
+        let waits = Candidate::Waits(self.takeover_deadline());
+        let Some(head) = self.head_to_serve(&rows, &walk) else {
+            return Ok(None);
+        };
+        // Where it cannot be read, the key is freed for others.
+        let Ok(Some(next)) = self.waiter(key, &head).await else {
+            return Ok(None);
+        };
+        if next.request().permits.is_some() || rows.free(None, waits).is_none() {
+            return Ok(None);
+        }
+        let request = (next.request(), next.ticket());
+        let Ok(granted) = self.grant_to(at, rows.first(), request).await? else {
+            return Ok(None);
+        };
+        log_freed(key, row, ended);
+        let (before, in_pool) = (pool_of(row), pool_of(&granted));
+        let then = vec![(at.clone(), granted.clone())];
+        let effect = Box::pin(self.put_into_effect(at, granted, next)).await;
+        let walked = self.walk_on(at, rows, effect, &mut walk).await;
+        if let Err(error) = walked {
+            left_to_sweep(key, &error);
+        }
+        // In the same pool, the one that enters takes the entry that has ended away.
+        if let Some(pool) = before.filter(|pool| in_pool.as_ref() != Some(pool)) {
+            walk.served += Box::pin(self.serve_pool(&pool, then)).await;
+        }
+        Ok(Some(walk.served > 0))
+    }
+
+    /// Goes on along the queue after a grant.
+    async fn walk_on(
+        &self,
+        at: &Address,
+        rows: Rows,
+        effect: Result<Effect, Error>,
+        walk: &mut Walk,
+    ) -> Result<(), Error> {
+        let mut left = self.after_grant(at, rows, (effect?, false), walk).await?;
+        while let Some(rows) = left {
+            left = self.grant_to_first(&at.key, rows, walk).await?;
+        }
+        Ok(())
     }
 
     /// One step of it. The rows as they are afterwards, if the next one may be granted something too.

@@ -16,6 +16,7 @@ use std::{
 use super::{
     Queue,
     maintenance::{DueWaiter, Waiting},
+    pool::RowsInPools,
     sweep::Page,
 };
 use crate::{
@@ -154,7 +155,8 @@ impl<S: Store> Queue<S> {
             }
             self.follow_rules().await?;
             let page = Page::seen_before(due, now);
-            self.sweep_page(page, swept, &mut agenda).await?;
+            let inside = &mut RowsInPools::new();
+            self.sweep_page(page, (swept, &mut agenda), inside).await?;
         }
         Ok(())
     }

@@ -22,6 +22,7 @@ use crate::{
         engine::{Execution, Question},
         execution_check::Looked,
         maintenance::{DueWaiter, Waiting},
+        pool::RowsInPools,
         stay::{Agenda, Later},
     },
     retry::{AT_ONCE, some_at_a_time},
@@ -362,7 +363,8 @@ impl<S: Store> Queue<S> {
                     ..Page::at(self.now())
                 };
                 let nothing = &mut Agenda::until(None);
-                self.sweep_page(page, &mut swept, nothing).await?;
+                let inside = &mut RowsInPools::new();
+                self.sweep_page(page, (&mut swept, nothing), inside).await?;
                 Ok(swept)
             }
         }
@@ -386,7 +388,7 @@ impl<S: Store> Queue<S> {
         mut left: u32,
         agenda: &mut Agenda,
     ) -> Result<Swept, Error> {
-        let mut swept = Swept::default();
+        let (mut swept, mut inside) = (Swept::default(), RowsInPools::new());
         loop {
             let (entries, next) = match self.page(cursor.clone(), left.min(PAGE)).await {
                 Err(Error::Throttled { .. } | Error::Unavailable { .. }) if swept.examined > 0 => {
@@ -399,7 +401,9 @@ impl<S: Store> Queue<S> {
             left = left.saturating_sub(u32::try_from(entries.len()).unwrap_or(u32::MAX));
             swept.examined += entries.len() as u64;
             let page = self.to_see_to(entries);
-            let in_time = self.sweep_page(page, &mut swept, agenda).await?;
+            let in_time = self
+                .sweep_page(page, (&mut swept, agenda), &mut inside)
+                .await?;
             match next {
                 // Continue from the start of this page: the rows that were freed are no longer on it.
                 _ if !in_time => {
@@ -455,12 +459,13 @@ impl<S: Store> Queue<S> {
     }
 
     /// First the leases that have ended, then the queues: waiters are served by what was freed. False if there was no time for
-    /// all of it. What there is to be done later for those who wait is noted on the agenda.
+    /// all of it. What there is to be done later for those who wait is noted on the agenda, and of those `inside` of the pools which rows this
+    /// sweep has read.
     pub(super) async fn sweep_page(
         &self,
         page: Page,
-        swept: &mut Swept,
-        agenda: &mut Agenda,
+        (swept, agenda): (&mut Swept, &mut Agenda),
+        inside: &mut RowsInPools,
     ) -> Result<bool, Error> {
         swept.skipped_corrupt += page.corrupt;
         let (waiting, again, since) = (page.waiting, page.again, page.since);
@@ -481,11 +486,17 @@ impl<S: Store> Queue<S> {
             read.pools.entry(pool.clone()).or_default();
         }
         // Where somebody waits in a pool, those who are inside are looked at in every sweep.
-        let mut inside = Box::pin(self.inside_of(&read)).await;
-        // The rows of keys for which somebody waits were read just now.
-        inside.retain(|at| again || !waiting.contains_key(&at.key));
-        let inside = inside.into_iter().map(ToRead::Inside).collect();
-        Box::pin(self.read_all(inside, &mut read)).await;
+        let mut in_pools = Box::pin(self.inside_of(&read)).await;
+        // Read and looked at on an earlier page, or just now, as a key for which somebody waits.
+        in_pools.retain(|at| {
+            let is_read = inside.contains_key(at) || waiting.contains_key(&at.key);
+            again || !is_read
+        });
+        let in_pools = in_pools.into_iter().map(ToRead::Inside).collect();
+        Box::pin(self.read_all(in_pools, &mut read)).await;
+        let of_due = read.due.values().flatten();
+        let of_due = of_due.filter(|(_, row)| pool_of(row).is_some());
+        inside.extend(of_due.cloned());
         let ReadRows {
             seen: mut all,
             due,
@@ -502,7 +513,15 @@ impl<S: Store> Queue<S> {
         let running = self.list_running(&due).await;
         let looks = due.iter();
         let looks = looks.map(|(holder, leases)| self.look(holder, leases, running.get(holder)));
-        all.extend(some_at_a_time(AT_ONCE, looks.collect()).await);
+        for ((_, leases), seen) in due
+            .iter()
+            .zip(some_at_a_time(AT_ONCE, looks.collect()).await)
+        {
+            if !matches!(seen, Ok(Seen { ended: 0, .. })) {
+                leases.iter().for_each(|(at, _)| drop(inside.remove(at)));
+            }
+            all.push(seen);
+        }
         // All waiters of one key together, because their queue is one row.
         let width = AT_ONCE / waiting.len().clamp(1, AT_ONCE);
         let looks = waiting.iter().map(|(key, waiting)| {
@@ -517,7 +536,7 @@ impl<S: Store> Queue<S> {
             }
         }
         for (pool, rows) in pools {
-            all.push(Box::pin(self.see_to_pool(&pool, rows)).await);
+            all.push(Box::pin(self.see_to_pool(&pool, rows, inside)).await);
         }
         if !ended_first {
             swept.count_looks(self.check_all_ended(of_ended, of_results).await);
@@ -579,7 +598,12 @@ impl<S: Store> Queue<S> {
     }
 
     /// Serves who waits in a pool. These rows wait, and may be in no place there.
-    async fn see_to_pool(&self, pool: &Key, mut rows: Vec<(Address, Row)>) -> Result<Seen, Error> {
+    async fn see_to_pool(
+        &self,
+        pool: &Key,
+        mut rows: Vec<(Address, Row)>,
+        known: &RowsInPools,
+    ) -> Result<Seen, Error> {
         if self.is_nearly_over() {
             return Ok(Seen::LEFT);
         }
@@ -597,7 +621,8 @@ impl<S: Store> Queue<S> {
                 self.check_all_redrivable(&[redriven]).await;
             }
         }
-        let granted = self.maintain_pool(pool, rows).await.map(|granted| Seen {
+        let granted = self.maintain_pool(pool, rows, known).await;
+        let granted = granted.map(|granted| Seen {
             granted,
             ..Seen::default()
         });
@@ -829,12 +854,16 @@ impl<S: Store> Queue<S> {
         if row.frozen.is_some() || held.expires_at() > self.takeover_deadline() {
             return nothing();
         }
-        let Some(freed) = self.end_as_read(&address, &row, Ended::Expired).await? else {
+        // Of another permit the queue is in the first row: it is looked after below, if anybody waits.
+        let granted = if address.permit == 0 {
+            Box::pin(self.pass_on(&address, &row, Ended::Expired)).await?
+        } else {
+            let freed = self.end_as_read(&address, &row, Ended::Expired);
+            freed.await?.map(|_| false)
+        };
+        let Some(granted) = granted else {
             return nothing();
         };
-        // Of another permit the queue is in the first row: it is looked after below, if anybody waits.
-        let has_queue = address.permit == 0;
-        let granted = has_queue && self.serve(Some(freed)).await;
         Ok(Read::Seen(Seen {
             freed: 1,
             granted: u64::from(granted),

@@ -272,10 +272,10 @@ async fn sweep_ends_wait_with_three_requests() {
         assert_eq!(answers.len(), usize::try_from(waiting).unwrap());
         assert!(answers.iter().all(away), "{answers:?}");
         assert!(case.table.row(&key).await.waiting().is_empty());
-        // The rows are read for the leases and for the queue, and the first item, which says whether it waits for a permit, and
-        // once more how long it has waited; then each item is read, its place is left, and it is deleted.
+        // The rows are read, and the first item, which says whether it waits for a permit, and how long it has waited; then each item is
+        // read, its place is left, and it is deleted.
         let total: u64 = requests.values().sum();
-        assert_eq!(total, nothing + 4 + 3 * waiting, "{requests:?}");
+        assert_eq!(total, nothing + 2 + 3 * waiting, "{requests:?}");
     }
 }
 
@@ -477,9 +477,34 @@ async fn dynamodb_purges_nobody_who_still_waits() {
     assert_eq!(table.row("k").await.waiting().len(), 1);
 }
 
+/// The end and the grant are one write.
+#[tokio::test]
+async fn reap_for_the_next_costs_five_requests() {
+    let case = Waiting::start().await;
+    for who in ["a", "b", "c"] {
+        case.join("k", who).await;
+    }
+    let a = execution("a");
+    let over = Execution::Ended {
+        stopped_at: case.leases.now(),
+        redrivable: false,
+        all_answered: true,
+    };
+    case.calls.set_execution(a.as_str(), over);
+    case.requests();
+    case.leases.reap(&a).await.unwrap();
+    let costs = of([
+        ("Query", 1),
+        ("GetItem", 2),
+        ("UpdateItem", 1),
+        ("DeleteItem", 1),
+    ]);
+    assert_eq!(case.requests(), costs);
+}
+
 /// Nothing happens to them: each minute sweep looks at the holder, and at who waits first.
 #[tokio::test]
-async fn waiting_key_costs_four_requests_a_sweep() {
+async fn waiting_key_costs_three_requests_a_sweep() {
     let case = Waiting::start().await;
     let later = Arc::new(ManualClock::at(case.leases.now()));
     let leases = case.leases.clone().with_clock(later.clone());
@@ -503,8 +528,8 @@ async fn waiting_key_costs_four_requests_a_sweep() {
         }
     }
     for _ in 0..3 {
-        // The row twice, as a lease and as a queue; who waits first, twice. No look is due, and nothing has changed.
-        let each = (requests + 3 * 4, written, read + 3.0 * 4.0);
+        // The row twice, as a lease and as a queue; and who waits first. No look is due, and nothing has changed.
+        let each = (requests + 3 * 3, written, read + 3.0 * 3.0);
         assert_eq!(sweep().await, each);
     }
 }

@@ -480,4 +480,7 @@ pub async fn of_forty_tenants_on_the_engine(on: &'static Machines) {
         spent.units().writing(),
         took.as_secs(),
     );
+    for (operation, tally) in spent.iter() {
+        println!("  {operation}: {tally:?}");
+    }
 }

@@ -82,6 +82,11 @@ async fn parameters_may_be_omitted_or_set() {
     let set = EVERY.iter().chain(&SAMPLES).map(|(name, _)| *name);
     let set: BTreeSet<_> = set.chain(["ExistingTableName"]).collect();
     assert!(empty.is_subset(&set), "not set: {:?}", &empty - &set);
+    for (name, parameter) in template["Parameters"].as_object().unwrap() {
+        let has = |field: &str| parameter.get(field).is_some();
+        let is_explained = has("AllowedPattern") == has("ConstraintDescription");
+        assert!(is_explained, "{name} does not say what it may be");
+    }
 
     let written = |files: &[&str], conditions: Option<&[&str]>| {
         let mut kinds = BTreeMap::<String, usize>::new();

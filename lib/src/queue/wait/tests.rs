@@ -5,8 +5,8 @@ use std::{sync::Arc, time::Duration};
 use futures_util::FutureExt as _;
 
 use crate::{
-    Acquire, Ended, Error, Execution, Leases, Memory, Queue, Queued, Settings, TaskToken, Wait,
-    WaitTime,
+    Acquire, Ended, Error, Execution, Leases, Memory, Queue, Queued, Settings, SweepBounds,
+    TaskToken, Wait, WaitTime,
     retry::some_at_a_time,
     row::{Holding, Notification, Row, State},
     store::{
@@ -367,4 +367,45 @@ async fn place_is_passed_over_as_it_was_read() {
     leases.reap(&z).await.expect("an answer");
     assert!(leases.store().is_done());
     assert_eq!(row_of(table, 0).waiting(), [Semaphore::digest("a")]);
+}
+
+/// Whoever has read the row frees it for nobody but the next.
+#[tokio::test(start_paused = true)]
+async fn end_and_grant_are_one_write() {
+    for by_sweep in [false, true] {
+        let table = Memory::new();
+        let Semaphore { leases, calls } = Semaphore::new(table.clone());
+        for who in ["a", "b"] {
+            let request = make::of_execution(make::key("k"), who);
+            let wait = Wait {
+                task_token: TaskToken::new(who).expect("valid"),
+                wait: WaitTime::DAY,
+                latest: false,
+            };
+            let asked = leases.acquire_queued(request, wait).await;
+            asked.expect("an answer");
+        }
+        let over = Execution::Ended {
+            stopped_at: leases.now(),
+            redrivable: false,
+            all_answered: true,
+        };
+        let a = make::execution("a");
+        calls.set_execution(a.as_str(), over);
+        let before = row_of(&table, 0);
+        assert_eq!(before.granted_to, a);
+        if by_sweep {
+            let swept = leases.sweep(SweepBounds::Schedule).await;
+            assert_eq!(swept.expect("swept").ended, 1);
+        } else {
+            leases.reap(&a).await.expect("an answer");
+        }
+        let after = row_of(&table, 0);
+        assert_eq!(after.granted_to, make::execution("b"));
+        assert_eq!(after.version, before.version.plus(1));
+        let previous = after.previous.map(|previous| previous.ended);
+        assert_eq!(previous, Some(Ended::Released));
+        let told = calls.take_answers();
+        assert_eq!(told.len(), 2, "{told:?}");
+    }
 }
