@@ -4,9 +4,10 @@ use crate::expr::inside;
 use crate::read::error_names::{ALL, HELD, LOST, NO_VALUE, SUPERSEDED, matches};
 use crate::read::language::Language;
 use crate::weave::authored::{Slot, StateId, Target, errors};
-use crate::weave::calls::{LIMIT, again, held, held_beside};
+use crate::weave::calls::LIMIT;
 use crate::weave::plan::{EdgeTarget, How, Planner};
 use crate::weave::render::{JsonValue, object};
+use crate::weave::retries::{again, held, held_beside};
 use crate::weave::section::{Role, wait_in_queue};
 use crate::weave::spec::{IfHeld, Lifetime, Unfinished};
 

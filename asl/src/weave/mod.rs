@@ -43,6 +43,7 @@ mod plan;
 mod refine;
 mod refusal;
 mod render;
+mod retries;
 mod section;
 mod spec;
 

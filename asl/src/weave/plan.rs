@@ -3,9 +3,9 @@
 use crate::read::error_names::{THROTTLED, matches};
 use crate::read::node::Node;
 use crate::weave::authored::{AuthoredMachine, Limit, Slot, StateId, Target, errors, is_written};
-use crate::weave::calls::{Catching, not_begun};
 use crate::weave::refusal::Refusal;
 use crate::weave::render::JsonValue;
+use crate::weave::retries::not_begun;
 use crate::weave::section::{Names, Role, Section};
 use crate::weave::spec::Spec;
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,6 +23,13 @@ pub(crate) enum Clause {
     /// The author's clause, by its index. Its target is an edge.
     Own(usize),
     Written(JsonValue),
+}
+
+/// The Catch of a member.
+pub(crate) struct Catching {
+    pub clauses: Vec<Clause>,
+    /// For each of the author's clauses, whether the step may still be running after the errors that it catches.
+    pub open: Vec<bool>,
 }
 
 /// A written state.

@@ -1,6 +1,7 @@
 // Writes a section: the states that acquire and release, and those that verify the lease after a redrive.
-import { Duration, aws_stepfunctions as sfn, aws_stepfunctions_tasks as tasks } from 'aws-cdk-lib';
-import { IfHeld, Leasehold, SectionProps } from './leasehold';
+import { Duration, aws_lambda as lambda, aws_stepfunctions as sfn, aws_stepfunctions_tasks as tasks } from 'aws-cdk-lib';
+import { Construct } from 'constructs';
+import { IfHeld, SectionProps } from './props';
 
 /** The longest that a task may take, which counts for one without a limit of its own. */
 const LONGEST = 99999999;
@@ -17,6 +18,9 @@ export function purpose(name: string, leasehold: string): string {
   return `Section ${name} of ${leasehold}`;
 }
 
+/** The construct that the states belong to, and what they call. */
+export type Functions = Construct & Record<'acquireFunction' | 'extendFunction' | 'releaseFunction', lambda.IFunction>;
+
 type Task = sfn.TaskStateBase | sfn.CustomState;
 
 function isTask(state: sfn.State): state is Task {
@@ -27,7 +31,7 @@ function reachable(state: sfn.State): sfn.State[] {
   return sfn.State.findReachableStates(state, { includeErrorHandlers: true });
 }
 
-export function writeSection(leasehold: Leasehold, name: string, states: sfn.IChainable, props: SectionProps): sfn.Chain {
+export function writeSection(leasehold: Functions, name: string, states: sfn.IChainable, props: SectionProps): sfn.Chain {
   if (props.ifHeld === IfHeld.REPLACE) throw new Error(`section ${name}: only a guard can replace the holder`);
   // Not the chain's own, which has none behind a Choice.
   const ends = sfn.State.filterNextables(sfn.State.findReachableEndStates(states.startState));

@@ -1,18 +1,10 @@
 //! Control of a function's processes by a test or the demo: kill them at a chosen moment, freeze and thaw them.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 
 use super::host::LambdaHost;
 use super::sandbox::Order;
 use crate::error::Error;
-
-/// Whether a death is planned, which happens now.
-pub(super) fn happens(planned: &AtomicU32) -> bool {
-    let less = |left: u32| left.checked_sub(1);
-    planned
-        .fetch_update(Ordering::AcqRel, Ordering::Acquire, less)
-        .is_ok()
-}
 
 impl LambdaHost {
     /// The next `times` invocations finish their work and post their response, but the process is killed and the response

@@ -21,8 +21,8 @@ use serde_json::Value;
 
 use crate::arn;
 
-use super::host::HostState;
 use super::invoke_api::refuse;
+use super::state::HostState;
 
 /// How long the runner may take to answer a call.
 const LIMIT: Duration = Duration::from_secs(60);

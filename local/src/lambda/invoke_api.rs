@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 
 use crate::arn;
 
-use super::host::{HostState, request_id};
 use super::outcome::Outcome;
+use super::state::{HostState, request_id};
 
 /// The largest event of a synchronous invocation.
 const LARGEST_EVENT: usize = 6 * 1024 * 1024;

@@ -17,10 +17,11 @@ mod printed;
 mod remote;
 mod runtime_api;
 mod sandbox;
+mod state;
 mod trial;
 
 pub use code::Code;
 pub use function::Function;
 pub use host::LambdaHost;
-pub(crate) use host::{HostOptions, Invoker, request_id};
 pub use outcome::{Invocation, Outcome};
+pub(crate) use state::{HostOptions, Invoker, request_id};

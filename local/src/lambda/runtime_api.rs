@@ -10,10 +10,9 @@ use axum::extract::{DefaultBodyLimit, Path, State};
 use axum::http::{Response, StatusCode};
 use axum::routing::{get, post};
 
-use super::deaths::happens;
-use super::host::HostState;
 use super::outcome::Outcome;
 use super::sandbox::Order;
+use super::state::{HostState, happens};
 
 pub(super) fn routes() -> Router<Arc<HostState>> {
     Router::new()

@@ -4,6 +4,7 @@
 mod picture;
 mod record;
 mod report;
+mod setting;
 mod story;
 
 use std::path::{Path, PathBuf};

@@ -7,7 +7,7 @@ use plotters::coord::Shift;
 use plotters::prelude::*;
 
 use super::record::{Record, Seen};
-use super::story::{KEY, MARGIN_MS};
+use super::setting::{KEY, MARGIN_MS};
 
 // README shows it, also on a phone, where it is half as wide: hence few points and large letters.
 const WIDTH: u32 = 720;

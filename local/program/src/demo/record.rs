@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
+use super::setting::{GRACE_SECONDS, KEY, PROCESS, STOPPED_WAITING, STOPPED_WORKING};
 use super::show;
-use super::story::{GRACE_SECONDS, KEY, PROCESS, STOPPED_WAITING, STOPPED_WORKING};
 
 /// The table of the resource that the leases protect.
 const RESOURCES: &str = "ResourceTable";

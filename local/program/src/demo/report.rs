@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::picture;
 use super::record::{Record, Seen};
-use super::story::{GRACE_SECONDS, MARGIN_MS};
+use super::setting::{GRACE_SECONDS, MARGIN_MS};
 
 /// The report.
 #[derive(Serialize)]

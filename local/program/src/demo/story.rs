@@ -8,6 +8,7 @@ use leasehold_local::{Error, Options, Schedules, Stack};
 use serde_json::json;
 
 use super::record::{Record, Seen, now};
+use super::setting::{GRACE_SECONDS, KEY, MARGIN_MS, PROCESS, STOPPED_WAITING, STOPPED_WORKING};
 
 pub(super) const INTRODUCTION: &str = "
 One key, orders/42, and nine who want it. A process holds it by a ttl, and hangs. Eight executions of a workflow with one
@@ -18,21 +19,12 @@ for the key is killed before its response. The third is stopped while it works, 
 /// The workflow of the example. It is in the program, which a package has without the examples.
 const WORKFLOW: &str = include_str!("../../../../examples/one-state/order.asl.json");
 
-pub(super) const KEY: &str = "orders/42";
-pub(super) const PROCESS: &str = "process";
-
 /// How long the step of each execution works, in seconds.
 const WORK: [f64; 8] = [0.7, 0.5, 2.5, 0.6, 0.5, 0.8, 0.4, 0.6];
 const KILLED_ASKING: usize = 2;
-pub(super) const STOPPED_WORKING: usize = 3;
-pub(super) const STOPPED_WAITING: usize = 5;
 
 const TTL_SECONDS: f64 = 5.0;
 const HANGS_SECONDS: f64 = 11.0;
-/// Instead of the template's 2000. It is safe, because all processes here read the same clock.
-pub(super) const MARGIN_MS: u64 = 500;
-/// Instead of the template's 900. It is longer than the one step that can be running when its execution is stopped.
-pub(super) const GRACE_SECONDS: u64 = 3;
 
 /// A stack in which what takes minutes on AWS takes seconds.
 pub(super) fn options(out: &Path) -> Options {
