@@ -44,18 +44,10 @@ pub fn judge(bytes: &[u8]) -> Verdict {
 }
 
 /// A case that somebody has written down.
-pub fn read(json: &Value) -> Option<Case> {
+fn read(json: &Value) -> Option<Case> {
     let handle: Lease = serde_json::from_value(json["handle"].clone()).ok()?;
-    let items = json["items"].as_object()?.iter();
-    let placed = |(sk, item): (&String, &Value)| {
-        Some((
-            handle.key.as_str().to_owned(),
-            sk.clone(),
-            wire::to_item(item)?,
-        ))
-    };
     Some(Case {
-        items: items.map(placed).collect::<Option<_>>()?,
+        items: wire::items(handle.key.as_str(), &json["items"])?,
         handle: json["handle"].clone(),
         chance: json["chance"].as_u64()?,
     })

@@ -70,3 +70,10 @@ fn read(value: &Value) -> Option<AttributeValue> {
         _ => return None,
     })
 }
+
+/// The items of a key by their sort keys.
+pub fn items(key: &str, json: &Value) -> Option<Vec<(String, String, Item)>> {
+    let items = json.as_object()?.iter();
+    let placed = |(sk, item): (&String, &Value)| Some((key.to_owned(), sk.clone(), to_item(item)?));
+    items.map(placed).collect()
+}
