@@ -7,8 +7,8 @@
 //!
 //! The queue is a list in the lease row. A holder that ends its grant leaves the queue as it is. Then, and in every sweep:
 //!
-//! 1. `grant_to_next` reads the first waiter's item, and grants it the free row in one write (`grant_to`). Whoever has read the row, and not
-//!    asked the holder, ends the grant with the same write (`pass_on`).
+//! 1. `grant_to_next` reads the first waiter's item, and grants it the free row in one write (`grant_to`). Reap, sweep and
+//!    a look have read the row, and end the grant before with the same write (`pass_on`).
 //! 2. `put_into_effect` notifies it: `tell_first` sends the lease to its task token, and deletes the item. Of a start it calls
 //!    `StartExecution` (`begin`).
 //! 3. If the token is dead, and nobody else may have notified the waiter, it never knew: `take_back` frees the row, and the next

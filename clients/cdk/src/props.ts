@@ -1,4 +1,4 @@
-// What a guard and a section are told.
+// The properties of a guard and of a section.
 
 /** What happens while somebody else has the key. */
 export enum IfHeld {
