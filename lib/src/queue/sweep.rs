@@ -518,7 +518,7 @@ impl<S: Store> Queue<S> {
             .zip(some_at_a_time(AT_ONCE, looks.collect()).await)
         {
             if !matches!(seen, Ok(Seen { ended: 0, .. })) {
-                leases.iter().for_each(|(at, _)| drop(inside.remove(at)));
+                inside.retain(|at, _| leases.iter().all(|(of, _)| of != at));
             }
             all.push(seen);
         }

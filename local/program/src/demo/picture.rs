@@ -1,53 +1,44 @@
 //! `timeline.svg`, with a row for each who wants the key, and `tokens.svg`, with the writes that the resource accepted or refused.
 
-use std::error::Error as StdError;
-
-use leasehold_local::Error;
-use plotters::coord::Shift;
-use plotters::prelude::*;
+use std::fmt::Write as _;
 
 use super::record::{Record, Seen};
 use super::setting::{KEY, MARGIN_MS};
 
 // README shows it, also on a phone, where it is half as wide: hence few points and large letters.
-const WIDTH: u32 = 720;
-const TOP: i32 = 126;
-const BOTTOM: i32 = 60;
+const WIDTH: usize = 720;
+const TOP: usize = 126;
+const BOTTOM: usize = 60;
 /// A row: its words, and its bars below them.
-const ROW: i32 = 54;
-const SIDE: i32 = 16;
+const ROW: usize = 54;
+const SIDE: usize = 16;
 /// Where the note of a row begins, and how wide a letter is at most.
-const NOTE: i32 = 136;
-const LETTER: i32 = 10;
+const NOTE: usize = 136;
+const LETTER: usize = 10;
 
-// The colours of the console's pages, in cli/src/console/style.css.
-const TEXT: RGBColor = RGBColor(27, 31, 36);
-const WAITS: RGBColor = RGBColor(210, 153, 34);
-const HOLDS: RGBColor = RGBColor(10, 95, 180);
-const GRACE: RGBColor = RGBColor(130, 80, 223);
-const BROKEN: RGBColor = RGBColor(179, 38, 30);
-const NOBODY: RGBColor = RGBColor(110, 119, 129);
-
-/// Where the reader prefers dark pages: a rule of style overrides the colours that the marks have.
-const DARK: &str = r##"<style>
+/// The colours of the console's pages, in cli/src/console/style.css.
+const STYLE: &str = "
+text { font-family: sans-serif; fill: #1b1f24; }
+line { stroke: #1b1f24; opacity: 0.2; }
+.page { fill: #ffffff; } .waits { fill: #d29922; } .holds { fill: #0a5fb4; } .grace { fill: #8250df; } .broken { fill: #b3261e; } .nobody { fill: #6e7781; }
 @media (prefers-color-scheme: dark) {
-  [fill="#FFFFFF"] { fill: #0f1318; }
-  [fill="#1B1F24"] { fill: #e6edf3; }
-  [stroke="#000000"] { stroke: #e6edf3; }
-  [fill="#D29922"] { fill: #e3b341; }
-  [fill="#0A5FB4"] { fill: #58a6ff; }
-  [fill="#8250DF"] { fill: #bc8cff; }
-  [fill="#B3261E"] { fill: #ff8b82; }
-  [fill="#6E7781"] { fill: #8b949e; }
+  text { fill: #e6edf3; }
+  line { stroke: #e6edf3; }
+  .page { fill: #0f1318; } .waits { fill: #e3b341; } .holds { fill: #58a6ff; } .grace { fill: #bc8cff; } .broken { fill: #ff8b82; } .nobody { fill: #8b949e; }
 }
-</style>
-"##;
+";
+// The classes of the marks.
+const WAITS: &str = "waits";
+const HOLDS: &str = "holds";
+const GRACE: &str = "grace";
+const BROKEN: &str = "broken";
+const NOBODY: &str = "nobody";
 
-type Plotted = Result<(), Box<dyn StdError>>;
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+/// A bar: from when to when, half its height, and its class.
+type Bar = (u64, u64, usize, &'static str);
 
 /// Who waited, and who held the key, when.
-pub(super) fn timeline(record: &Record<'_>) -> Result<String, Error> {
+pub(super) fn timeline(record: &Record<'_>) -> String {
     let title = format!("One key, {KEY}: one holder at a time, in order of arrival");
     let legend = [
         (WAITS, "waits"),
@@ -56,62 +47,44 @@ pub(super) fn timeline(record: &Record<'_>) -> Result<String, Error> {
         (NOBODY, "nobody may hold it"),
         (BROKEN, "killed, stopped or refused"),
     ];
-    let dead = record.all.iter().filter_map(|one| dead_time(record, one));
-    let rows = 1 + record.all.len() + dead.count();
-    draw(record, &title, &legend, rows, |area, x| {
-        let inside = stays(record).into_iter();
-        let inside: Vec<_> = inside
-            .map(|(from, until)| (from, until, 5, HOLDS))
-            .collect();
-        row(
-            area,
-            x,
-            0,
-            ("inside", "as the protected resource recorded it"),
-            &inside,
-            &[],
-        )?;
-        let mut nth = 1;
-        for one in &record.all {
-            let mut bars = Vec::new();
-            let end = one.stopped.or(one.ended).unwrap_or(record.began);
-            if let Some(asked) = one.asked {
-                bars.push((asked, one.holds.unwrap_or(end), 4, WAITS));
-            }
-            if let Some(from) = one.holds {
-                bars.push((end, one.until().unwrap_or(end), 8, GRACE));
-                bars.push((from, end, 8, HOLDS));
-            }
-            let refused = one.refused.as_ref().map(|(at, _)| *at);
-            let marks: Vec<_> = [one.killed, one.stopped, refused]
-                .into_iter()
-                .flatten()
-                .collect();
-            row(area, x, nth, (&one.name, &note(record, one)), &bars, &marks)?;
-            nth += 1;
-            if let Some((from, until)) = dead_time(record, one) {
-                let seconds = record.seconds(record.began + until - from);
-                let margin = record.seconds(record.began + MARGIN_MS);
-                let words = format!(
-                    "for {seconds:.1} s: clock margin of {margin} s, then until the next sweep"
-                );
-                row(
-                    area,
-                    x,
-                    nth,
-                    ("nobody", &words),
-                    &[(from, until, 8, NOBODY)],
-                    &[],
-                )?;
-                nth += 1;
-            }
+    let mut picture = Picture::of(record);
+    let inside = stays(record).into_iter();
+    let inside: Vec<_> = inside
+        .map(|(from, until)| (from, until, 5, HOLDS))
+        .collect();
+    picture.row(
+        ("inside", "as the protected resource recorded it"),
+        &inside,
+        &[],
+    );
+    for one in &record.all {
+        let mut bars = Vec::new();
+        let end = one.stopped.or(one.ended).unwrap_or(record.began);
+        if let Some(asked) = one.asked {
+            bars.push((asked, one.holds.unwrap_or(end), 4, WAITS));
         }
-        Ok(())
-    })
+        if let Some(from) = one.holds {
+            bars.push((end, one.until().unwrap_or(end), 8, GRACE));
+            bars.push((from, end, 8, HOLDS));
+        }
+        let refused = one.refused.as_ref().map(|(at, _)| *at);
+        let broken = [one.killed, one.stopped, refused].into_iter().flatten();
+        let broken: Vec<_> = broken.collect();
+        picture.row((&one.name, &note(record, one)), &bars, &broken);
+        if let Some((from, until)) = dead_time(record, one) {
+            let seconds = record.seconds(record.began + until - from);
+            let margin = record.seconds(record.began + MARGIN_MS);
+            let words = format!(
+                "for {seconds:.1} s: clock margin of {margin} s, then until the next sweep"
+            );
+            picture.row(("nobody", &words), &[(from, until, 8, NOBODY)], &[]);
+        }
+    }
+    picture.drawn(&title, &legend)
 }
 
 /// The writes over time, each in the row of its holder, the newest on top: accepted tokens only rise.
-pub(super) fn tokens(record: &Record<'_>) -> Result<String, Error> {
+pub(super) fn tokens(record: &Record<'_>) -> String {
     let title = format!("{KEY}: the fencing tokens of accepted writes only rise");
     let legend = [
         (HOLDS, "accepted"),
@@ -124,21 +97,18 @@ pub(super) fn tokens(record: &Record<'_>) -> Result<String, Error> {
         .collect();
     // The newest on top.
     holders.sort_by_key(|one| std::cmp::Reverse(one.token));
-    draw(record, &title, &legend, holders.len(), |area, x| {
-        for (nth, one) in holders.iter().enumerate() {
-            let writes = record
-                .writes
-                .iter()
-                .filter(|(_, token, _)| Some(*token) == one.token);
-            let writes: Vec<_> = writes
-                .map(|(at, ..)| (at.saturating_sub(60), at + 60, 8, HOLDS))
-                .collect();
-            let refused: Vec<_> = one.refused.iter().map(|(at, _)| *at).collect();
-            let token = one.token.unwrap_or(0).to_string();
-            row(area, x, nth, (&one.name, &token), &writes, &refused)?;
-        }
-        Ok(())
-    })
+    let mut picture = Picture::of(record);
+    for one in holders {
+        let writes = record.writes.iter();
+        let writes = writes.filter(|(_, token, _)| Some(*token) == one.token);
+        let writes: Vec<_> = writes
+            .map(|(at, ..)| (at.saturating_sub(60), at + 60, 8, HOLDS))
+            .collect();
+        let refused: Vec<_> = one.refused.iter().map(|(at, _)| *at).collect();
+        let token = one.token.unwrap_or(0).to_string();
+        picture.row((&one.name, &token), &writes, &refused);
+    }
+    picture.drawn(&title, &legend)
 }
 
 /// From when to when somebody was inside, by the resource's own record. Who left too late was refused, and left with the lease.
@@ -191,94 +161,102 @@ fn note(record: &Record<'_>, one: &Seen) -> String {
     }
 }
 
-/// A picture with a title, a legend, an axis of seconds and so many rows, which `rows` draws.
-fn draw(
-    record: &Record<'_>,
-    title: &str,
-    legend: &[(RGBColor, &str)],
-    count: usize,
-    rows: impl Fn(&Area<'_>, &dyn Fn(u64) -> i32) -> Plotted,
-) -> Result<String, Error> {
-    let mut svg = String::new();
-    let plotted = plot(&mut svg, record, title, legend, count, rows);
-    plotted.map_err(|error| Error::call("draw a picture", error))?;
-    Ok(svg.replacen(">\n", &format!(">\n{DARK}"), 1))
+/// A picture with rows over an axis of seconds.
+struct Picture<'a> {
+    record: &'a Record<'a>,
+    /// The end of the axis.
+    seconds: f64,
+    rows: usize,
+    marks: String,
 }
 
-fn plot(
-    svg: &mut String,
-    record: &Record<'_>,
-    title: &str,
-    legend: &[(RGBColor, &str)],
-    count: usize,
-    rows: impl Fn(&Area<'_>, &dyn Fn(u64) -> i32) -> Plotted,
-) -> Plotted {
-    let length = ROW * i32::try_from(count)?;
-    let height = u32::try_from(TOP + length + BOTTOM)?;
-    let root = SVGBackend::with_string(svg, (WIDTH, height)).into_drawing_area();
-    root.fill(&WHITE)?;
-    let ends = record.all.iter().filter_map(Seen::until);
-    let end = record.seconds(ends.max().unwrap_or(record.began)) + 0.5;
-    let mut chart = ChartBuilder::on(&root)
-        .margin_top(TOP)
-        .margin_left(SIDE)
-        .margin_right(SIDE)
-        .margin_bottom(BOTTOM - 52)
-        .x_label_area_size(52)
-        .build_cartesian_2d(0.0..end, 0..length)?;
-    let mut mesh = chart.configure_mesh();
-    mesh.disable_y_mesh()
-        .disable_y_axis()
-        .light_line_style(TRANSPARENT)
-        .x_label_formatter(&|seconds| format!("{seconds:.0}"))
-        .x_desc("seconds")
-        .label_style(style(18))
-        .axis_desc_style(style(18))
-        .draw()?;
-    root.draw(&Text::new(title.to_owned(), (SIDE, 14), style(24)))?;
-    let (mut at, mut line) = (SIDE, 52);
-    for (colour, label) in legend {
-        let width = 26 + LETTER * i32::try_from(label.len())?;
-        if at + width > i32::try_from(WIDTH)? {
-            (at, line) = (SIDE, line + 28);
+impl<'a> Picture<'a> {
+    fn of(record: &'a Record<'a>) -> Self {
+        let ends = record.all.iter().filter_map(Seen::until);
+        Self {
+            record,
+            seconds: record.seconds(ends.max().unwrap_or(record.began)) + 0.5,
+            rows: 0,
+            marks: String::new(),
         }
-        let corners = [(at, line + 2), (at + 18, line + 16)];
-        root.draw(&Rectangle::new(corners, colour.filled()))?;
-        root.draw(&Text::new(*label, (at + 25, line), style(18)))?;
-        at += width + 8;
     }
-    rows(&root, &|at| chart.backend_coord(&(record.seconds(at), 0)).0)?;
-    root.present()?;
-    Ok(())
-}
 
-/// A row: its name and note, its bars (from, until, half the height, colour), and marks where something broke.
-fn row(
-    area: &Area<'_>,
-    x: &dyn Fn(u64) -> i32,
-    nth: usize,
-    (name, note): (&str, &str),
-    bars: &[(u64, u64, i32, RGBColor)],
-    marks: &[u64],
-) -> Plotted {
-    let top = TOP + ROW * i32::try_from(nth)?;
-    let middle = top + 38;
-    area.draw(&Text::new(name.to_owned(), (SIDE, top + 6), style(20)))?;
-    area.draw(&Text::new(note.to_owned(), (NOTE, top + 6), style(20)))?;
-    for (from, until, half, colour) in bars.iter().filter(|(from, until, ..)| from < until) {
-        let corners = [(x(*from), middle - half), (x(*until), middle + half)];
-        area.draw(&Rectangle::new(corners, colour.filled()))?;
+    /// Adds a row: its name and note, its bars, and marks where something broke.
+    fn row(&mut self, (name, note): (&str, &str), bars: &[Bar], broken: &[u64]) {
+        let top = TOP + ROW * self.rows;
+        self.rows += 1;
+        self.text((SIDE, top + 22), 20, "start", name);
+        self.text((NOTE, top + 22), 20, "start", note);
+        for (from, until, half, class) in bars.iter().filter(|(from, until, ..)| from < until) {
+            let (left, right) = (self.x(*from), self.x(*until));
+            self.bar((left, top + 38 - half), (right - left, 2 * half), class);
+        }
+        for at in broken {
+            let left = self.x(*at).saturating_sub(2);
+            self.bar((left, top + 27), (4, 22), BROKEN);
+        }
     }
-    for at in marks {
-        let corners = [(x(*at) - 2, middle - 11), (x(*at) + 2, middle + 11)];
-        area.draw(&Rectangle::new(corners, BROKEN.filled()))?;
-    }
-    Ok(())
-}
 
-/// A size as SVG has it: plotters makes letters smaller than it is asked for.
-fn style(size: u32) -> TextStyle<'static> {
-    ("sans-serif", f64::from(size) * 1.24)
-        .into_font()
-        .color(&TEXT)
+    /// The whole picture, with a title and a legend.
+    fn drawn(mut self, title: &str, legend: &[(&'static str, &str)]) -> String {
+        let axis = TOP + ROW * self.rows;
+        let mut second = 0_u32;
+        while f64::from(second) < self.seconds {
+            let x = self.place(f64::from(second));
+            let _ = writeln!(
+                self.marks,
+                r#"<line x1="{x}" y1="{TOP}" x2="{x}" y2="{axis}"/>"#
+            );
+            self.text((x, axis + 24), 18, "middle", &second.to_string());
+            second += 2;
+        }
+        self.text((WIDTH / 2, axis + 50), 18, "middle", "seconds");
+        self.text((SIDE, 34), 24, "start", title);
+        let (mut at, mut line) = (SIDE, 52);
+        for (class, label) in legend {
+            let width = 26 + LETTER * label.len();
+            if at + width > WIDTH {
+                (at, line) = (SIDE, line + 28);
+            }
+            self.bar((at, line + 2), (18, 14), class);
+            self.text((at + 25, line + 15), 18, "start", label);
+            at += width + 8;
+        }
+        let (height, marks) = (axis + BOTTOM, self.marks);
+        format!(
+            r#"<svg width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}" xmlns="http://www.w3.org/2000/svg">
+<style>{STYLE}</style>
+<rect class="page" width="{WIDTH}" height="{height}"/>
+{marks}</svg>
+"#
+        )
+    }
+
+    fn bar(&mut self, (x, y): (usize, usize), (width, height): (usize, usize), class: &str) {
+        let _ = writeln!(
+            self.marks,
+            r#"<rect class="{class}" x="{x}" y="{y}" width="{width}" height="{height}"/>"#
+        );
+    }
+
+    fn text(&mut self, (x, y): (usize, usize), size: u8, anchor: &str, words: &str) {
+        let _ = writeln!(
+            self.marks,
+            r#"<text x="{x}" y="{y}" font-size="{size}" text-anchor="{anchor}">{words}</text>"#
+        );
+    }
+
+    fn x(&self, at: u64) -> usize {
+        self.place(self.record.seconds(at))
+    }
+
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_precision_loss,
+        clippy::cast_sign_loss,
+        reason = "within the picture"
+    )]
+    fn place(&self, seconds: f64) -> usize {
+        SIDE + (seconds / self.seconds * (WIDTH - 2 * SIDE) as f64) as usize
+    }
 }

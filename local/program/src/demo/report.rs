@@ -216,7 +216,7 @@ pub(super) fn remove(out: &Path) {
 pub(super) fn write(out: &Path, record: &Record<'_>, report: &Report<'_>) -> Result<String, Error> {
     let json = serde_json::to_string_pretty(report);
     let json = json.map_err(|error| Error::call("write the report", error))? + "\n";
-    let texts = [json, picture::timeline(record)?, picture::tokens(record)?];
+    let texts = [json, picture::timeline(record), picture::tokens(record)];
     for (file, text) in FILES.iter().zip(texts) {
         let file = out.join(file);
         std::fs::write(&file, text).map_err(|source| Error::Io {
