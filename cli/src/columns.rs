@@ -7,7 +7,7 @@ use comfy_table::{ColumnConstraint, ContentArrangement, Width, presets};
 use leasehold::{Holder, Timestamp};
 use leasehold_asl::plain;
 
-use crate::lease_text::when;
+use crate::durations::when;
 
 /// A value beside a name, or in a table. The console makes links of holders, and shows the dates of instants.
 #[derive(Clone, Debug)]

@@ -5,8 +5,8 @@ use leasehold_net::quoted;
 
 use crate::columns::pairs;
 use crate::connect::{TableArgs, TableClient};
+use crate::durations::when;
 use crate::exit::Failure;
-use crate::lease_text::when;
 
 /// Starts per page.
 const PAGE: u32 = 100;

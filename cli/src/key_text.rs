@@ -6,9 +6,9 @@ use leasehold::{
 };
 
 use crate::columns::{Fact, Table, Value, pairs};
-use crate::durations::render;
+use crate::durations::{render, when};
 use crate::ended_executions::EndedExecutions;
-use crate::lease_text::{self, when, while_it_lasts};
+use crate::lease_text::{self, while_it_lasts};
 
 /// Of a key without a row.
 pub(crate) const ABSENT: &str = "was never leased, or its row has been purged";

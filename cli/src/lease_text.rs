@@ -4,17 +4,8 @@ use leasehold::{HeldLease, HeldUntil, HeldView, Key, LeaseView, Timestamp, ViewU
 use leasehold_asl::plain;
 
 use crate::columns::{Columns, Value};
-use crate::durations::render;
+use crate::durations::{render, when};
 use crate::ended_executions::EndedExecutions;
-
-/// An instant relative to now.
-pub(crate) fn when(at: Timestamp, now: Timestamp) -> String {
-    if at > now {
-        format!("in {}", render(at.since(now)))
-    } else {
-        format!("{} ago", render(now.since(at)))
-    }
-}
 
 pub(crate) const HEADER: [&str; 5] = ["Key", "State", "Ends", "Token", "Holder"];
 

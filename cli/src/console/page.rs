@@ -11,9 +11,9 @@ use leasehold_asl::plain;
 use maud::{DOCTYPE, Markup, html};
 
 use crate::columns::{Fact, Value, machine_and_name};
-use crate::durations::render;
+use crate::durations::{render, when};
 use crate::exit::Failure;
-use crate::lease_text::{self, when};
+use crate::lease_text;
 
 /// Nothing but what this service serves. A form of it goes nowhere else, and no page shows it in a frame.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src data:; \
