@@ -1,17 +1,70 @@
-//! Tables for people: columns of text, two spaces apart, and nothing else.
+//! What people are shown, as names with values and as tables. On a terminal: columns of text, two spaces apart, and nothing else.
 
+use std::fmt::{self, Display, Formatter};
 use std::io::IsTerminal as _;
 
-use comfy_table::{ColumnConstraint, ContentArrangement, Table, Width, presets};
-
+use comfy_table::{ColumnConstraint, ContentArrangement, Width, presets};
+use leasehold::{Holder, Timestamp};
 use leasehold_asl::plain;
+
+use crate::durations::when;
+
+/// A value beside a name, or in a table. The console makes links of holders, and shows the dates of instants.
+#[derive(Clone, Debug)]
+pub(crate) enum Value {
+    Text(String),
+    Holder(Holder),
+    /// An instant, and the time now.
+    At(Timestamp, Timestamp),
+}
+
+impl Value {
+    pub(crate) fn holder(holder: Option<&Holder>) -> Self {
+        holder.map_or_else(|| "".into(), |holder| Self::Holder(holder.clone()))
+    }
+
+    pub(crate) fn at(at: Option<Timestamp>, now: Timestamp) -> Self {
+        at.map_or_else(|| "".into(), |at| Self::At(at, now))
+    }
+}
+
+impl<T: Into<String>> From<T> for Value {
+    fn from(text: T) -> Self {
+        Self::Text(text.into())
+    }
+}
+
+impl Display for Value {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text(text) => f.write_str(text),
+            Self::Holder(holder) => write!(f, "{holder}"),
+            Self::At(at, now) => f.write_str(&when(*at, *now)),
+        }
+    }
+}
+
+/// A name and its value.
+pub(crate) type Fact = (&'static str, Value);
+
+/// A table that the terminal and the console show.
+pub(crate) struct Table {
+    pub(crate) header: Vec<&'static str>,
+    pub(crate) rows: Vec<Vec<Value>>,
+}
+
+impl Display for Table {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(&Columns::new(&self.header).page(&self.rows))
+    }
+}
 
 /// The columns with holders.
 const HOLDERS: [&str; 2] = ["HOLDER", "WHO"];
 
 /// A table that is printed page by page. The columns of later pages are at least as wide as those of the first.
 pub(crate) struct Columns {
-    header: Vec<&'static str>,
+    header: Vec<String>,
     widths: Vec<u16>,
     is_cut: bool,
 }
@@ -20,7 +73,7 @@ impl Columns {
     /// On a terminal, where a row is to fit, a holder that is an execution's ARN is cut to its machine and name.
     pub(crate) fn new(header: &[&'static str]) -> Self {
         Self {
-            header: header.to_vec(),
+            header: header.iter().map(|name| name.to_uppercase()).collect(),
             widths: Vec::new(),
             is_cut: std::io::stdout().is_terminal(),
         }
@@ -30,14 +83,14 @@ impl Columns {
         let is_holder = self
             .header
             .get(column)
-            .is_some_and(|name| HOLDERS.contains(name));
+            .is_some_and(|name| HOLDERS.contains(&&**name));
         let cut = machine_and_name(text).filter(|_| self.is_cut && is_holder);
         plain(cut.unwrap_or(text))
     }
 
     /// The lines of a page, with the header if it is the first. Cells are made safe to print.
-    pub(crate) fn page(&mut self, rows: &[Vec<String>]) -> String {
-        let mut table = Table::new();
+    pub(crate) fn page(&mut self, rows: &[Vec<impl Display>]) -> String {
+        let mut table = comfy_table::Table::new();
         table.load_style(presets::NOTHING);
         table.set_content_arrangement(ContentArrangement::Disabled);
         let is_first = self.widths.is_empty();
@@ -45,7 +98,8 @@ impl Columns {
             table.set_header(self.header.clone());
         }
         for row in rows {
-            table.add_row(row.iter().zip(0..).map(|(cell, at)| self.cell(cell, at)));
+            let cells = row.iter().zip(0..);
+            table.add_row(cells.map(|(cell, at)| self.cell(&cell.to_string(), at)));
         }
         for (index, column) in table.column_iter_mut().enumerate() {
             column.set_padding((0, 2));
@@ -75,10 +129,10 @@ pub(crate) fn machine_and_name(arn: &str) -> Option<&str> {
 }
 
 /// Names and values, one pair a line.
-pub(crate) fn pairs(rows: Vec<(&str, String)>) -> String {
-    let rows: Vec<_> = rows
+pub(crate) fn pairs(facts: Vec<Fact>) -> String {
+    let rows: Vec<_> = facts
         .into_iter()
-        .map(|(name, value)| vec![name.to_owned(), value])
+        .map(|(name, value)| vec![name.into(), value])
         .collect();
     Columns::new(&[]).page(&rows)
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold::{AtLeast, Ttl};
+use leasehold::{AtLeast, Timestamp, Ttl};
 
 /// Reads `90s`, `5m`, `1h30m`, `250ms`, or a bare number of seconds.
 pub(crate) fn parse(text: &str) -> Result<Duration, String> {
@@ -62,6 +62,15 @@ pub(crate) fn render(length: Duration) -> String {
             format!("{many} {name} {} {second}", rest / next)
         }
         _ => format!("{many} {name}"),
+    }
+}
+
+/// An instant relative to now.
+pub(crate) fn when(at: Timestamp, now: Timestamp) -> String {
+    if at > now {
+        format!("in {}", render(at.since(now)))
+    } else {
+        format!("{} ago", render(now.since(at)))
     }
 }
 

@@ -5,8 +5,8 @@ use leasehold_net::quoted;
 
 use crate::columns::pairs;
 use crate::connect::{TableArgs, TableClient};
+use crate::durations::when;
 use crate::exit::Failure;
-use crate::lease_text::when;
 
 /// Starts per page.
 const PAGE: u32 = 100;
@@ -30,12 +30,12 @@ pub(crate) async fn all(table_client: &TableClient) -> Result<Vec<FailedStart>, 
 pub(crate) fn details(start: &FailedStart, table_args: &TableArgs, now: Timestamp) -> String {
     let asked = format!("{} ({})", start.asked_at, when(start.asked_at, now));
     pairs(vec![
-        ("key", start.key.to_string()),
-        ("machine", start.state_machine_arn.to_string()),
-        ("name", start.name.to_string()),
-        ("asked", asked),
-        ("reason", start.reason.clone()),
-        ("repeat", repeat(start, table_args)),
+        ("key", start.key.to_string().into()),
+        ("machine", start.state_machine_arn.to_string().into()),
+        ("name", start.name.to_string().into()),
+        ("asked", asked.into()),
+        ("reason", start.reason.clone().into()),
+        ("repeat", repeat(start, table_args).into()),
     ])
 }
 
@@ -48,37 +48,25 @@ fn repeat(start: &FailedStart, table_args: &TableArgs) -> String {
 
 #[cfg(test)]
 mod tests {
-    use leasehold::{ExecutionName, Key, StateMachineArn};
-
     use super::*;
+    use crate::samples::{NOW, failed_start};
 
     #[test]
     fn a_failed_start_names_its_repetition() {
-        let machine = "arn:aws:states:eu-west-1:123456789012:stateMachine:orders";
-        let machine = StateMachineArn::new(machine).unwrap();
-        let name = ExecutionName::new("n").unwrap();
-        let start = FailedStart {
-            key: Key::new("order 42").unwrap(),
-            execution_arn: machine.execution(&name),
-            state_machine_arn: machine,
-            name,
-            asked_at: Timestamp::from_millis(1_800_000_000_000),
-            reason: "StateMachineDoesNotExist".to_owned(),
-        };
         let table_args = TableArgs {
             table: Some("leases".to_owned()),
             profile: None,
             region: None,
             endpoint_url: None,
         };
-        let now = Timestamp::from_millis(1_800_000_060_000);
         let expected = "\
 key      order 42
 machine  arn:aws:states:eu-west-1:123456789012:stateMachine:orders
-name     n
+name     7f3c
 asked    2027-01-15T08:00:00.000Z (1 min ago)
 reason   StateMachineDoesNotExist
-repeat   leasehold repeat-start 'order 42' arn:aws:states:eu-west-1:123456789012:execution:orders:n --table leases";
-        assert_eq!(details(&start, &table_args, now), expected);
+repeat   leasehold repeat-start 'order 42' arn:aws:states:eu-west-1:123456789012:execution:orders:7f3c --table leases";
+        let said = details(&failed_start("order 42"), &table_args, NOW);
+        assert_eq!(said, expected);
     }
 }

@@ -7,8 +7,8 @@ use leasehold::{ExtendOptions, Extended, Lease, ReleaseOutcome, Ttl};
 use serde::Deserialize;
 
 use crate::connect::TableArgs;
+use crate::durations::when;
 use crate::exit::{Code, Failure};
-use crate::lease_text::when;
 use crate::output::{json, print, print_error};
 use crate::{durations, next, text_file};
 

@@ -5,16 +5,16 @@ use leasehold::{
     WaiterView,
 };
 
-use crate::columns::{Columns, pairs};
-use crate::durations::render;
+use crate::columns::{Fact, Table, Value, pairs};
+use crate::durations::{render, when};
 use crate::ended_executions::EndedExecutions;
-use crate::lease_text::{self, when, while_it_lasts};
+use crate::lease_text::{self, while_it_lasts};
 
-/// A name and its value, on a line.
-pub(crate) type Fact = (&'static str, String);
+/// Of a key without a row.
+pub(crate) const ABSENT: &str = "was never leased, or its row has been purged";
 
 /// Before the name of one that waits for a key that it holds.
-pub(crate) const WAITS_FOR_ITSELF: &str = "waits for itself";
+const WAITS_FOR_ITSELF: &str = "waits for itself";
 
 /// Of a lease of a start whose execution is not known to have begun.
 const NOT_BEGUN: &str =
@@ -29,11 +29,11 @@ pub(crate) fn whole(view: &KeyView, ended: &EndedExecutions, now: Timestamp) -> 
         parts.push(pairs(facts));
     }
     if view.is_semaphore() {
-        parts.push(permits(view, ended, now));
+        parts.push(permits(view, ended, now).to_string());
     }
     let waiters = view.waiters.as_deref().unwrap_or_default();
     if !waiters.is_empty() {
-        parts.push(queue(waiters, now));
+        parts.push(queue(waiters, now).to_string());
     }
     parts.join("\n\n")
 }
@@ -44,7 +44,7 @@ pub(crate) fn facts(view: &KeyView, ended: &EndedExecutions, now: Timestamp) -> 
     if let Some(first) = view.first() {
         facts = of_permit(view, first, ended, now);
         if view.is_semaphore() {
-            facts.insert(2, ("permits", state(view)));
+            facts.insert(2, ("permits", state(view).into()));
         }
         facts.extend(
             view.last_act()
@@ -53,9 +53,9 @@ pub(crate) fn facts(view: &KeyView, ended: &EndedExecutions, now: Timestamp) -> 
         );
         facts.extend(disagreement(view));
     }
-    facts.extend(lease_text::looks_like_another(&view.key).map(|why| ("mind", why.to_owned())));
+    facts.extend(lease_text::looks_like_another(&view.key).map(|why| ("mind", why.into())));
     let own = view.waits_for_itself();
-    facts.extend(own.map(|own| (WAITS_FOR_ITSELF, own.to_string())));
+    facts.extend(own.map(|own| (WAITS_FOR_ITSELF, Value::Holder(own.clone()))));
     facts
 }
 
@@ -109,27 +109,37 @@ fn of_permit(
 ) -> Vec<Fact> {
     let lease = &permit.lease;
     let mut facts = vec![
-        ("key", lease_text::name(lease)),
-        ("state", permit_state(view, permit, ended, now)),
+        ("key", lease_text::name(lease).into()),
+        ("state", permit_state(view, permit, ended, now).into()),
     ];
-    facts.extend(restrictions(permit, now));
+    facts.extend(restrictions(view, permit, now));
     match &lease.held {
-        None => facts.push(("last token", lease.fencing_token.to_string())),
+        None => facts.push(("last token", lease.fencing_token.to_string().into())),
         Some(held) => {
-            facts.push(("holder", held.holder.to_string()));
-            facts.push(("token", lease.fencing_token.to_string()));
+            facts.push(("holder", Value::Holder(held.holder.clone())));
+            facts.push(("token", lease.fencing_token.to_string().into()));
             facts.push(("granted", instant(held.acquired_at, now)));
             let extended = held.extended_at;
             facts.extend(extended.map(|at| ("extended", instant(at, now))));
             facts.extend(of_lifetime(held));
             let entries = held.metadata.entries().iter();
-            facts.extend(entries.map(|(name, value)| ("metadata", format!("{name} = {value}"))));
+            facts.extend(
+                entries.map(|(name, value)| ("metadata", format!("{name} = {value}").into())),
+            );
         }
     }
     if permit.waiting > 0 {
-        facts.push(("waiting", format!("{} in the queue", permit.waiting)));
+        let first = view.waiters.iter().flatten().next();
+        let first =
+            first.map(|first| format!(", the first for {}", render(now.since(first.since))));
+        let first = first.unwrap_or_default();
+        facts.push((
+            "waiting",
+            format!("{} in the queue{first}", permit.waiting).into(),
+        ));
     }
-    facts.extend(permit.previous.as_ref().map(previous));
+    let before = permit.previous.as_ref();
+    facts.extend(before.map(|before| ("before", previous(before).into())));
     facts
 }
 
@@ -140,7 +150,7 @@ fn is_not_begun(view: &KeyView, permit: &Inspection) -> bool {
         && held.is_none_or(|held| held.waits_in_pool.is_none())
 }
 
-pub(crate) fn permit_state(
+fn permit_state(
     view: &KeyView,
     permit: &Inspection,
     ended: &EndedExecutions,
@@ -164,11 +174,17 @@ pub(crate) fn permit_state(
 }
 
 /// What keeps it from being granted.
-fn restrictions(permit: &Inspection, now: Timestamp) -> Vec<Fact> {
-    let frozen = permit.frozen.then(|| "yes: no new grants".to_owned());
-    let limit = permit.limit.as_ref().map(|limit| match &limit.by {
-        Some(record) => format!("{}, {}", limit.permits, by(record, now)),
-        None => limit.permits.to_string(),
+fn restrictions(view: &KeyView, permit: &Inspection, now: Timestamp) -> Vec<Fact> {
+    let frozen = permit.frozen.then(|| "yes: no new grants".into());
+    let limit = permit.limit.as_ref().map(|limit| {
+        let who = limit.by.as_ref();
+        let who = who.map_or_else(String::new, |record| format!(", {}", by(record, now)));
+        let effect = match limit.permits {
+            0 => "; no new grants",
+            most if view.held().count() > most.into() => "; more are held until they end",
+            _ => "",
+        };
+        format!("{}{who}{effect}", limit.permits).into()
     });
     let opens = permit.opens_at.map(|at| instant(at, now));
     let all = [("frozen", frozen), ("limit", limit), ("opens", opens)];
@@ -182,18 +198,20 @@ fn of_lifetime(held: &HeldView) -> Vec<Fact> {
         ViewUntil::Ttl {
             ttl, expires_at, ..
         } => vec![
-            ("ends", expires_at.to_string()),
-            ("ttl", render(ttl.as_duration())),
+            ("ends", expires_at.to_string().into()),
+            ("ttl", render(ttl.as_duration()).into()),
         ],
         ViewUntil::Execution { keep, .. } if keep.as_duration().is_zero() => Vec::new(),
         ViewUntil::Execution { keep, .. } => {
             let keep = render(keep.as_duration());
-            vec![("kept", format!("{keep} after a failure, for a redrive"))]
+            let kept = format!("{keep} after a failure, for a redrive");
+            vec![("kept", kept.into())]
         }
     }
 }
 
-pub(crate) fn previous(previous: &Previous) -> Fact {
+/// Who had it before, and how that ended.
+pub(crate) fn previous(previous: &Previous) -> String {
     let Previous {
         holder,
         fencing_token,
@@ -204,10 +222,7 @@ pub(crate) fn previous(previous: &Previous) -> Fact {
         Ended::Expired => "expired",
         Ended::Forced => "ended by an operator",
     };
-    (
-        "before",
-        format!("{holder}, token {fencing_token}, {ended}"),
-    )
+    format!("{holder}, token {fencing_token}, {ended}")
 }
 
 fn last_act(record: &Record, now: Timestamp) -> Vec<Fact> {
@@ -219,19 +234,19 @@ fn last_act(record: &Record, now: Timestamp) -> Vec<Fact> {
         Act::Limit => "limit",
         Act::Stop => "force-release --stop",
     };
-    let mut facts = vec![("operator", format!("{act} {}", by(record, now)))];
+    let mut facts = vec![("operator", format!("{act} {}", by(record, now)).into())];
     let caller = record.caller.as_ref();
-    facts.extend(caller.map(|caller| ("signed by", caller.to_string())));
+    facts.extend(caller.map(|caller| ("signed by", caller.to_string().into())));
     facts
 }
 
-pub(crate) fn by(record: &Record, now: Timestamp) -> String {
+fn by(record: &Record, now: Timestamp) -> String {
     let (who, at, why) = (&record.who, when(record.at, now), &record.why);
     format!("by {who} {at}: {why}")
 }
 
-fn instant(at: Timestamp, now: Timestamp) -> String {
-    format!("{at} ({})", when(at, now))
+fn instant(at: Timestamp, now: Timestamp) -> Value {
+    format!("{at} ({})", when(at, now)).into()
 }
 
 /// That callers ask for different numbers of permits.
@@ -248,7 +263,7 @@ fn disagreement(view: &KeyView) -> Option<Fact> {
     let asked = asked.join(", ");
     Some((
         "permits",
-        format!("callers ask for {asked}; {counts} counts"),
+        format!("callers ask for {asked}; {counts} counts").into(),
     ))
 }
 
@@ -256,7 +271,7 @@ fn failed_starts(view: &KeyView, now: Timestamp) -> impl Iterator<Item = Fact> {
     view.failed_starts.iter().flatten().map(move |start| {
         let (execution, asked) = (&start.execution_arn, when(start.asked_at, now));
         let failed = format!("{execution}, asked for {asked}: {}", start.reason);
-        ("failed start", failed)
+        ("failed start", failed.into())
     })
 }
 
@@ -264,64 +279,60 @@ fn failed_starts(view: &KeyView, now: Timestamp) -> impl Iterator<Item = Fact> {
 const SIGNS: usize = 3;
 
 /// A table of a semaphore's permits.
-fn permits(view: &KeyView, ended: &EndedExecutions, now: Timestamp) -> String {
+pub(crate) fn permits(view: &KeyView, ended: &EndedExecutions, now: Timestamp) -> Table {
     let row = |one: &Inspection| {
         let mut row = lease_text::row(&one.lease, ended, now);
-        if one.lease.held.is_none()
-            && let Some(at) = one.opens_at
-        {
-            LeaseState::Closed.as_str().clone_into(&mut row[1]);
-            row[2] = when(at, now);
+        row[0] = format!("#{}", one.lease.permit).into();
+        if one.lease.held.is_none() && one.opens_at.is_some() {
+            row[1] = LeaseState::Closed.as_str().into();
+            row[2] = Value::at(one.opens_at, now);
         }
         if is_not_begun(view, one) {
-            NOT_BEGUN.clone_into(&mut row[2]);
+            row[2] = NOT_BEGUN.into();
         }
         let held = one.lease.held.as_ref();
         let signs = [
             held.map(|held| held.acquired_at),
             held.and_then(|held| held.extended_at),
         ];
-        let signs = signs.map(|at| at.map_or_else(String::new, |at| when(at, now)));
-        row.splice(SIGNS..SIGNS, signs);
+        row.splice(SIGNS..SIGNS, signs.map(|at| Value::at(at, now)));
         row
     };
     let mut header = lease_text::HEADER.to_vec();
-    header.splice(SIGNS..SIGNS, ["GRANTED", "EXTENDED"]);
-    let rows: Vec<_> = view.permits.iter().map(row).collect();
-    Columns::new(&header).page(&rows)
+    header[0] = "Permit";
+    header.splice(SIGNS..SIGNS, ["Granted", "Extended"]);
+    let rows = view.permits.iter().map(row).collect();
+    Table { header, rows }
 }
 
 /// A table of those who wait, first come first.
-fn queue(waiters: &[WaiterView], now: Timestamp) -> String {
+pub(crate) fn queue(waiters: &[WaiterView], now: Timestamp) -> Table {
     let row = |waits: &WaiterView| {
         let what = if waits.start { "start" } else { "request" };
         vec![
-            waits.place.to_string(),
-            when(waits.since, now),
-            when(waits.until, now),
-            what.to_owned(),
-            waits.holder.to_string(),
+            waits.place.to_string().into(),
+            Value::At(waits.since, now),
+            Value::At(waits.until, now),
+            what.into(),
+            Value::Holder(waits.holder.clone()),
         ]
     };
-    let rows: Vec<_> = waiters.iter().map(row).collect();
-    Columns::new(&["PLACE", "CAME", "GIVES UP", "WHAT", "WHO"]).page(&rows)
+    Table {
+        header: vec!["Place", "Came", "Gives up", "What", "Who"],
+        rows: waiters.iter().map(row).collect(),
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use leasehold::{FailedStart, Holder, Inspected, Key, Metadata, Permits, StateMachineArn};
-    use serde_json::{Value, json};
+    use leasehold::{Key, Permits};
+    use serde_json::{Value as Json, json};
 
     use super::*;
-
-    const NOW: Timestamp = Timestamp::from_millis(1_800_000_060_000);
-    const EXECUTION: &str = "arn:aws:states:eu-west-1:123456789012:execution:orders:7f3c";
-
-    /// A key from the response of the function inspect.
-    fn view(answer: &Value) -> KeyView {
-        let seen = serde_json::from_value::<Inspected>(answer.clone()).unwrap();
-        KeyView::of(Key::new("orders/42").unwrap(), seen, NOW)
-    }
+    use crate::samples::{
+        EXECUTION, NOW, at, execution, failed_start, free, lease, permit as permit_of, seen, view,
+        waiting,
+    };
 
     fn shown(view: &KeyView) -> String {
         whole(view, &EndedExecutions::default(), NOW)
@@ -362,36 +373,17 @@ mod tests {
                 "{name:?}"
             );
         }
-        let answer = json!({"outcome": "found", "state": "free", "lease": free(0), "frozen": false, "waiting": 0});
-        let seen = serde_json::from_value::<Inspected>(answer).unwrap();
-        let view = KeyView::of(Key::new("orders/42 ").unwrap(), seen, NOW);
-        assert!(shown(&view).contains("mind "), "{}", shown(&view));
-    }
-
-    fn at(seconds: u64) -> Timestamp {
-        Timestamp::from_millis(1_800_000_000_000 + seconds * 1000)
-    }
-
-    fn held(permit: u16, holder: &str) -> Value {
-        json!({
-            "key": "orders/42", "holder": holder, "ttl_seconds": 600, "expires_at": at(600), "safe_until": at(599),
-            "acquired_at": at(0), "metadata": {"order": "42"}, "fencing_token": 7, "version": 8, "permit": permit,
-        })
-    }
-
-    fn free(permit: u16) -> Value {
-        json!({"key": "orders/42", "fencing_token": 7, "version": 9, "permit": permit})
+        let said = shown(&view("orders/42 ", json!({})));
+        assert!(said.contains("mind "), "{said}");
     }
 
     #[test]
     fn held_key_says_holder_and_end() {
         let act = json!({"act": "freeze", "who": "alice", "why": "incident 77", "at": at(30), "caller": "arn:aws:iam::1:role/o"});
-        let mut lease = held(0, "worker 7");
-        lease["extended_at"] = json!(at(40));
-        let view = view(&json!({
-            "outcome": "found", "state": "held", "lease": lease, "frozen": true, "waiting": 2,
-            "previous": {"holder": "worker 6", "fencing_token": 5, "ended": "forced"}, "operator": act,
-        }));
+        let lease = lease("orders/42", json!({"extended_at": at(40)}));
+        let before = json!({"holder": "worker 6", "fencing_token": 5, "ended": "forced"});
+        let more = json!({"frozen": true, "waiting": 2, "previous": before, "operator": act});
+        let view = seen(&lease, more);
         let expected = "\
 key        orders/42
 state      held, ends in 9 min unless extended
@@ -417,21 +409,15 @@ signed by  arn:aws:iam::1:role/o";
 
     #[test]
     fn states_are_told_in_words() {
-        let mut expired = held(0, "worker 7");
-        expired["expires_at"] = json!(at(20));
-        let mut runs = free(0);
-        let lease = json!({"holder": EXECUTION, "lifetime": "execution", "keep_seconds": 0, "acquired_at": at(0), "metadata": {}});
-        let fields = lease.as_object().unwrap().clone();
-        runs.as_object_mut().unwrap().extend(fields);
+        let expired = lease("orders/42", json!({"expires_at": at(20)}));
+        let runs = lease("orders/42", execution(json!({})));
         for (state, lease, said) in [
             ("expired", expired, "expired 40 s ago, not taken"),
             ("held", runs, "held while its execution runs"),
             ("closed", free(0), "closed after its last grant"),
             ("free", free(0), "free"),
         ] {
-            let view = view(&json!({
-                "outcome": "found", "state": state, "lease": lease, "frozen": false, "waiting": 0, "previous": null,
-            }));
+            let view = seen(&lease, json!({"state": state}));
             let shown = shown(&view);
             let line = shown.lines().find_map(|line| line.strip_prefix("state "));
             assert_eq!(line.map(str::trim), Some(said));
@@ -440,46 +426,29 @@ signed by  arn:aws:iam::1:role/o";
 
     #[test]
     fn pools_are_named() {
-        let lease = json!({"holder": EXECUTION, "lifetime": "execution", "keep_seconds": 0, "acquired_at": at(0), "metadata": {},
-            "fencing_token": 7, "version": 8, "permit": 1});
-        let with = |fields: Value| {
-            let mut lease = lease.clone();
-            lease
-                .as_object_mut()
-                .unwrap()
-                .extend(fields.as_object().unwrap().clone());
-            view(
-                &json!({"outcome": "found", "state": "held", "lease": lease, "frozen": false, "waiting": 0, "previous": null}),
-            )
-        };
-        let of_pool = with(json!({"pool": "imports"}));
-        assert!(
-            shown(&of_pool).contains("pool imports #1 "),
-            "{}",
-            shown(&of_pool)
-        );
-        let waits = with(json!({"key": "orders/42", "waits_in_pool": "imports"}));
+        let mut pool = lease("orders/42", json!({"permit": 1}));
+        pool.key = Key::of_pool(&Key::new("imports").unwrap());
+        let said = shown(&seen(&pool, json!({})));
+        assert!(said.contains("pool imports #1\n"), "{said}");
+        let waits = view("orders/42", execution(json!({"waits_in_pool": "imports"})));
         let said = "held while it waits in pool imports\n";
         assert!(shown(&waits).contains(said), "{}", shown(&waits));
     }
 
     #[test]
     fn a_semaphore_shows_each_permit() {
-        let permit = |state: &str, lease: Value| json!({"state": state, "lease": lease, "frozen": false, "waiting": 0, "previous": null});
         let limit = json!({"permits": 3, "act": "limit", "who": "alice", "why": "maintenance", "at": at(0)});
-        let mut first = permit("held", held(0, "a"));
-        first["limit"] = limit;
-        let mut closed = permit("closed", free(1));
-        closed["opens_at"] = json!(at(120));
-        let mut renewed = held(2, "c");
-        renewed["extended_at"] = json!(at(30));
-        let mut forced = permit("held", renewed);
-        forced["operator"] =
-            json!({"act": "force_release", "who": "bob", "why": "hangs", "at": at(50)});
-        let mut answer = first.clone();
-        answer["outcome"] = "found".into();
-        answer["permits"] = json!([first, closed, forced]);
-        let view = view(&answer);
+        let act = json!({"act": "force_release", "who": "bob", "why": "hangs", "at": at(50)});
+        let of = |fields: Json| lease("orders/42", fields);
+        let first = of(json!({"holder": "a"}));
+        let third = of(json!({"holder": "c", "permit": 2, "extended_at": at(30)}));
+        let limited = json!({"limit": limit});
+        let permits = [
+            permit_of(&first, limited.clone()),
+            permit_of(&free(1), json!({"state": "closed", "opens_at": at(120)})),
+            permit_of(&third, json!({"operator": act})),
+        ];
+        let mut view = seen(&first, json!({"limit": limit, "permits": permits}));
         let said = shown(&view);
         let (facts, table) = said.split_once("\n\n").unwrap();
         for fact in [
@@ -490,59 +459,52 @@ signed by  arn:aws:iam::1:role/o";
             assert!(facts.contains(fact), "{facts}");
         }
         let expected = "\
-KEY           STATE   ENDS      GRANTED    EXTENDED  TOKEN  HOLDER
-orders/42     held    in 9 min  1 min ago            7      a
-orders/42 #1  closed  in 1 min                       7
-orders/42 #2  held    in 9 min  1 min ago  30 s ago  7      c";
+PERMIT  STATE   ENDS      GRANTED    EXTENDED  TOKEN  HOLDER
+#0      held    in 9 min  1 min ago            7      a
+#1      closed  in 1 min                       7
+#2      held    in 9 min  1 min ago  30 s ago  7      c";
         assert_eq!(table, expected);
         assert_eq!(row(&view), ["orders/42", "2 of 3 held", "", "3", "", "a"]);
+        for (limit, effect) in [
+            (0, "0, by alice 1 min ago: maintenance; no new grants\n"),
+            (
+                1,
+                "1, by alice 1 min ago: maintenance; more are held until they end\n",
+            ),
+        ] {
+            view.permits[0].limit.as_mut().unwrap().permits = limit;
+            assert!(shown(&view).contains(effect), "{}", shown(&view));
+        }
     }
 
     #[test]
     fn who_waits_for_itself_is_named() {
-        let lease = held(0, "worker 1");
-        let found = json!({"outcome": "found", "state": "held", "lease": lease, "previous": null, "frozen": false, "waiting": 1});
-        let mut view = view(&found);
-        let waits = |holder: &str| WaiterView {
-            place: 1,
-            holder: Holder::new(holder).unwrap(),
-            start: false,
-            permits: None,
-            since: at(0),
-            until: at(3660),
-            metadata: Metadata::default(),
-        };
-        for (holder, itself) in [("worker 2", false), ("worker 1", true)] {
-            view.waiters = Some(vec![waits(holder)]);
-            assert_eq!(shown(&view).contains("waits for itself"), itself);
+        let mut view = view("orders/42", json!({"holder": "worker 1"}));
+        view.permits[0].waiting = 1;
+        for (place, itself) in [(2, false), (1, true)] {
+            view.waiters = Some(vec![waiting(place, 0)]);
+            let said = shown(&view);
+            assert_eq!(said.contains("waits for itself"), itself);
+            assert!(
+                said.contains("1 in the queue, the first for 1 min\n"),
+                "{said}"
+            );
         }
     }
 
     #[test]
     fn queue_and_failed_starts_are_shown() {
-        let mut view = view(&json!({"outcome": "absent"}));
+        let mut view = view("orders/42", json!({}));
+        view.permits.clear();
         assert_eq!(shown(&view), "");
         assert_eq!(row(&view)[1], "gone");
-        let waits = |place, permits: u16| WaiterView {
-            place,
-            holder: Holder::new(format!("worker {place}")).unwrap(),
+        let waits = |place, permits| WaiterView {
             start: place > 1,
             permits: Some(Permits::new(permits).unwrap()),
-            since: at(0),
-            until: at(3660),
-            metadata: Metadata::default(),
+            ..waiting(place, 0)
         };
         view.waiters = Some(vec![waits(1, 2), waits(2, 3)]);
-        let machine = "arn:aws:states:eu-west-1:123456789012:stateMachine:orders";
-        let failed = FailedStart {
-            key: view.key.clone(),
-            execution_arn: Holder::new(EXECUTION).unwrap(),
-            state_machine_arn: StateMachineArn::new(machine).unwrap(),
-            name: leasehold::ExecutionName::new("7f3c").unwrap(),
-            asked_at: at(0),
-            reason: "StateMachineDoesNotExist".to_owned(),
-        };
-        view.failed_starts = Some(vec![failed]);
+        view.failed_starts = Some(vec![failed_start("orders/42")]);
         let expected = format!(
             "\
 failed start  {EXECUTION}, asked for 1 min ago: StateMachineDoesNotExist
@@ -554,14 +516,12 @@ PLACE  CAME       GIVES UP  WHAT     WHO
         assert_eq!(shown(&view), expected);
         let (name, said) = disagreement(&view).unwrap();
         let differ = "callers ask for 2, 3; the smallest of those who have one counts";
-        assert_eq!((name, &*said), ("permits", differ));
+        assert_eq!((name, &*said.to_string()), ("permits", differ));
     }
 
     #[test]
     fn unbegun_start_is_not_shown_running() {
-        let mut view = view(&json!({
-            "outcome": "found", "state": "held", "lease": held(0, "worker 7"), "frozen": false, "waiting": 0, "previous": null,
-        }));
+        let mut view = view("orders/42", json!({}));
         view.not_begun = [0].into();
         let said = shown(&view);
         assert!(

@@ -3,20 +3,11 @@
 use leasehold::{HeldLease, HeldUntil, HeldView, Key, LeaseView, Timestamp, ViewUntil};
 use leasehold_asl::plain;
 
-use crate::columns::Columns;
-use crate::durations::render;
+use crate::columns::{Columns, Value};
+use crate::durations::{render, when};
 use crate::ended_executions::EndedExecutions;
 
-/// An instant relative to now.
-pub(crate) fn when(at: Timestamp, now: Timestamp) -> String {
-    if at > now {
-        format!("in {}", render(at.since(now)))
-    } else {
-        format!("{} ago", render(now.since(at)))
-    }
-}
-
-pub(crate) const HEADER: [&str; 5] = ["KEY", "STATE", "ENDS", "TOKEN", "HOLDER"];
+pub(crate) const HEADER: [&str; 5] = ["Key", "State", "Ends", "Token", "Holder"];
 
 /// Until when a lease lasts that has no deadline, and how fresh that is.
 pub(crate) fn while_it_runs(held: &HeldView, now: Timestamp) -> String {
@@ -110,18 +101,18 @@ pub(crate) fn held(held: &HeldLease, now: Timestamp) -> String {
 }
 
 /// A lease as a row of a table.
-pub(crate) fn row(lease: &LeaseView, ended: &EndedExecutions, now: Timestamp) -> Vec<String> {
+pub(crate) fn row(lease: &LeaseView, ended: &EndedExecutions, now: Timestamp) -> Vec<Value> {
     let held = lease.held.as_ref();
-    let ends = held.map(|held| {
-        let at = held.expires_at().map(|at| when(at, now));
-        at.unwrap_or_else(|| while_it_lasts(held, ended, now))
-    });
+    let ends = match held {
+        Some(held) if held.expires_at().is_none() => while_it_lasts(held, ended, now).into(),
+        _ => Value::at(held.and_then(HeldView::expires_at), now),
+    };
     vec![
-        name(lease),
-        lease.state(now).as_str().to_owned(),
-        ends.unwrap_or_default(),
-        lease.fencing_token.to_string(),
-        held.map_or_else(String::new, |held| held.holder.to_string()),
+        name(lease).into(),
+        lease.state(now).as_str().into(),
+        ends,
+        lease.fencing_token.to_string().into(),
+        Value::holder(held.map(|held| &held.holder)),
     ]
 }
 
@@ -192,27 +183,12 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-
-    const NOW: Timestamp = Timestamp::from_millis(1_800_000_060_000);
-    const EXECUTION: &str = "arn:aws:states:eu-west-1:123456789012:execution:orders:7f3c";
-
-    fn at(seconds: u64) -> Timestamp {
-        Timestamp::from_millis(1_800_000_000_000 + seconds * 1000)
-    }
-
-    fn lease(fields: &serde_json::Value) -> LeaseView {
-        let mut lease = json!({
-            "key": "k", "holder": "worker 7", "acquired_at": at(0), "metadata": {}, "fencing_token": 7, "version": 8, "permit": 0,
-        });
-        let fields = fields.as_object().unwrap().clone();
-        lease.as_object_mut().unwrap().extend(fields);
-        serde_json::from_value(lease).unwrap()
-    }
+    use crate::samples::{NOW, at, execution, lease};
 
     #[test]
     fn a_lease_is_a_row() {
         let until = |seconds| json!({"ttl_seconds": 60, "expires_at": at(seconds), "safe_until": at(seconds - 1)});
-        let (held, expired) = (lease(&until(90)), lease(&until(30)));
+        let [held, expired] = [90, 30].map(|seconds| lease("k", until(seconds)));
         let free = LeaseView {
             held: None,
             permit: 2,
@@ -223,7 +199,8 @@ mod tests {
             (&expired, ["k", "expired", "30 s ago", "7", "worker 7"]),
             (&free, ["k #2", "free", "", "7", ""]),
         ] {
-            assert_eq!(row(lease, &EndedExecutions::default(), NOW), cells);
+            let row = row(lease, &EndedExecutions::default(), NOW);
+            assert!(row.iter().map(ToString::to_string).eq(cells), "{row:?}");
         }
         let both = [&held, &expired];
         let cells = ["2", "30 s ago", "worker 7", "k, k"];
@@ -251,10 +228,7 @@ mod tests {
                 "though its execution ended 1 min ago (FAILED), and a task of it may still be at work: the next check is due in 10 min",
             ),
         ] {
-            let mut fields = fields;
-            fields["lifetime"] = "execution".into();
-            fields["holder"] = EXECUTION.into();
-            let lease = lease(&fields);
+            let lease = lease("k", execution(fields));
             let held = lease.held.as_ref().unwrap();
             assert_eq!(while_it_lasts(held, &EndedExecutions::default(), NOW), runs);
             assert_eq!(until_noticed(held, ("FAILED", at(0)), NOW), ended);

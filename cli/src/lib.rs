@@ -31,6 +31,8 @@ mod output;
 mod pages;
 mod redrive;
 mod safeguards;
+#[cfg(test)]
+mod samples;
 mod signals;
 mod start;
 mod step_functions;

@@ -231,9 +231,7 @@ impl Show {
         }
         if view.first().is_none() {
             let key = key.label();
-            print_error(&format!(
-                "{key} was never leased, or its row has been purged"
-            ));
+            print_error(&format!("{key} {}", key_text::ABSENT));
         }
         let mut ended = EndedExecutions::default();
         let shown = view.permits.iter().map(|one| &one.lease);

@@ -120,9 +120,8 @@ async fn lost_lease_terminates_then_kills() {
         let running = Running::start(&fixture, key, "4s", script).await;
         force(&fixture, key).await;
         running.gone().await;
-        let ran = running.end().await;
-        assert_eq!(ran.code, Some(79), "{ran:?}");
-        assert!(ran.err.contains("the command is asked to end"), "{ran:?}");
+        let ran = running.end().await.ended(79);
+        ran.err_has("the command is asked to end");
         let asked = fixture.home().join(format!("{key}.asked"));
         assert_eq!(
             asked.exists(),
@@ -144,8 +143,7 @@ async fn command_ends_before_its_lease() {
         let start = Instant::now();
         running.gone().await;
         is_still_held(&fixture, &key).await;
-        let ran = running.end().await;
-        assert_eq!(ran.code, Some(79), "{ran:?}");
+        let ran = running.end().await.ended(79);
         assert!(
             ran.err.contains("could not be extended in time: "),
             "{ran:?} after {:?}",
@@ -207,8 +205,7 @@ async fn guard_kills_for_stopped_wrapper() {
     running.gone().await;
     is_still_held(&fixture, "k").await;
     signal(wrapper, Signal::CONT);
-    let ran = running.end().await;
-    assert_eq!(ran.code, Some(79), "{ran:?}");
+    running.end().await.ended(79);
 }
 
 /// The guard asks the command to end at the instant at which the wrapper gives up, and the command may be faster.
@@ -227,9 +224,8 @@ async fn faster_command_reports_lost_lease() {
     fixture.proxy.inject(Fault::LoseRequest, "UpdateItem", 1000);
     for wrapper in wrappers {
         let output = tokio::task::spawn_blocking(move || wrapper.wait_with_output());
-        let ran = Ran::from(output.await.unwrap().unwrap());
-        assert_eq!(ran.code, Some(79), "{ran:?}");
-        assert!(ran.err.contains("its work may be half done"), "{ran:?}");
+        let ran = Ran::from(output.await.unwrap().unwrap()).ended(79);
+        ran.err_has("its work may be half done");
     }
 }
 
@@ -271,8 +267,7 @@ async fn leftover_processes_end_with_lease() {
                   while [ ! -s $0.descendant ]; do sleep 0.01; done; sleep 0.2; exit 3";
     let running = Running::start(&fixture, "k", "30s", leaves).await;
     let descendant = running.descendant;
-    let ran = running.end().await;
-    assert_eq!(ran.code, Some(3), "{ran:?}");
+    running.end().await.ended(3);
     assert!(!runs(descendant));
     assert_eq!(fixture.inspect("k").await.state, LeaseState::Free);
 }
@@ -296,8 +291,7 @@ async fn unnoticed_end_is_reported() {
             assert_eq!(swept.freed, 1);
         }
         signal(running.command, Signal::TERM);
-        let ran = running.end().await;
-        assert_eq!(ran.code, Some(79), "{ran:?}");
+        running.end().await.ended(79);
     }
 }
 

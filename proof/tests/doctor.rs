@@ -176,7 +176,7 @@ async fn sound_stack_passes_and_stays_unchanged() {
     stack.functions().register(acquire);
     let ran = doctor(&stack, &["--read-only", "--format", "json"]).await;
     assert!(ran.checks("failed").contains("grace"), "{}", ran.out);
-    let told = "may run 10 seconds, and the grace has 5";
+    let told = "may run 30 seconds, and the grace has 5";
     assert!(ran.out.contains(told), "{}", ran.out);
     stack.stop().await;
 }

@@ -9,8 +9,7 @@ use leasehold::{
 use leasehold_asl::plain;
 use maud::{Markup, html};
 
-use super::key::facts;
-use super::page::{Site, key_link, page};
+use super::page::{Site, facts, key_link, page};
 use crate::connect::TableClient;
 use crate::exit::{Code, Failure};
 use crate::named::of_row;
@@ -292,7 +291,7 @@ pub(super) fn before(
         }
         @if let Some(permit) = plan.permit {
             h2 { "As it is now" }
-            (facts(&key_text::permit_facts(view, permit, view.seen_at)))
+            (facts(site, &key_text::permit_facts(view, permit, view.seen_at)))
         }
     };
     Ok(page(site, &plan.title, &content))
@@ -371,8 +370,8 @@ pub(super) async fn carry_out(
 mod tests {
     use serde_json::json;
 
-    use super::super::samples::{EXECUTION, execution, site, view};
     use super::*;
+    use crate::samples::{EXECUTION, execution, view};
 
     fn asked(fields: &[(&str, &str)]) -> Result<Asked, Failure> {
         let fields = fields
@@ -386,13 +385,13 @@ mod tests {
     }
 
     fn page(fields: &[(&str, &str)], view: &KeyView) -> Result<String, Failure> {
-        let page = before(&site(true), &asked(fields)?, view, None);
+        let page = before(&Site::sample(true), &asked(fields)?, view, None);
         Ok(page?.into_string())
     }
 
     #[test]
     fn form_says_what_will_happen() {
-        let mut view = view("orders/42", &execution(&json!({})));
+        let mut view = view("orders/42", execution(json!({})));
         view.permits[0].waiting = 3;
         let grant = [("permit", "0"), ("token", "7")];
         let waits = "Then: 3 wait in the queue: the next sweep of the stack, within a minute, grants it to the first.";
@@ -427,7 +426,7 @@ mod tests {
 
     #[test]
     fn only_the_grant_seen_is_ended() {
-        let view = view("orders/42", &json!({}));
+        let view = view("orders/42", json!({}));
         let release = |permit, token| {
             let fields = [
                 ("act", "force-release"),

@@ -1,30 +1,36 @@
-//! The page of a key: why nobody gets it, who has it, who waits, and what can be done.
+//! The page of a key: what `leasehold show` says of it, its time, and what can be done.
 
-use leasehold::{
-    Act, FailedStart, HeldView, Inspection, Key, KeyView, LeaseState, Timestamp, WaiterView,
-};
+use leasehold::{FailedStart, HeldView, Inspection, Key, KeyView, Timestamp, WaiterView};
 use leasehold_asl::plain;
 use leasehold_net::quoted;
 use maud::{Markup, html};
 
 use super::keys::badges;
 use super::look::Seen;
-use super::page::{Renewal, Site, age, holder, key_link, live, page, query, time};
+use super::page::{Renewal, Site, cards, facts, key_link, live, page, query, time, value};
 use super::timeline::timeline;
-use crate::key_text::{self, Fact};
-use crate::lease_text;
+use crate::columns::{Table, Value};
 use crate::operate::check_stoppable;
+use crate::{key_text, lease_text};
 
 /// The page of a key.
 pub(super) fn key(site: &Site, seen: &Seen, now: Timestamp) -> Markup {
     let view = &seen.view;
     let waiters = view.waiters.as_deref().unwrap_or_default();
     let failed = view.failed_starts.as_deref().unwrap_or_default();
+    let mut held = view.held().filter_map(|one| one.lease.held.as_ref());
+    let pool = held.find_map(|held| held.waits_in_pool.as_ref().or(held.in_pool.as_ref()));
+    let mut known = key_text::facts(view, &seen.ended, now);
+    // The heading has it.
+    known.retain(|(name, _)| *name != "key");
     let content = html! {
         h1 { (plain(&lease_text::key(&view.key))) }
         p { (badges(view)) }
-        @if let Some(why) = lease_text::looks_like_another(&view.key) { p .mind { "Mind the name: " (why) "." } }
-        (why(site, seen, now))
+        div .why {
+            @if view.first().is_none() { p { "It " (key_text::ABSENT) "." } }
+            (facts(site, &known))
+            @if let Some(pool) = pool { p { "Look at " (key_link(&Key::of_pool(pool))) "." } }
+        }
         (actions(site, view))
         (timeline(view, &seen.ended, now))
         @if view.is_semaphore() { (permits(site, seen, now)) }
@@ -33,76 +39,11 @@ pub(super) fn key(site: &Site, seen: &Seen, now: Timestamp) -> Markup {
             h2 { "Failed starts" }
             (starts(site, failed, now))
         }
-        @if view.first().is_some() {
-            h2 { "All that is known" }
-            (facts(&key_text::facts(view, &seen.ended, now)))
-        }
     };
     let renewal = Renewal {
         requests: seen.requests,
     };
     page(site, &view.key.label(), &live(renewal, &content))
-}
-
-/// In sentences: who has it, what keeps it closed, who waits.
-fn why(site: &Site, seen: &Seen, now: Timestamp) -> Markup {
-    let view = &seen.view;
-    let held = view.held().count();
-    let frozen = view.last_act().filter(|record| record.act == Act::Freeze);
-    html! {
-        div .why {
-            @match view.first() {
-                None => p { "It was never leased, or so long ago that its row has been purged." },
-                Some(_) if view.is_semaphore() => p { (held) " of " (view.size()) " permits are held." },
-                Some(first) => p { (has_it(site, seen, first, now)) },
-            }
-            @if view.is_frozen() {
-                p { strong { "It is frozen" } @if let Some(record) = frozen { " " (plain(&key_text::by(record, now))) } ". Nobody is granted it." }
-            }
-            @if let Some(limit) = view.limit() {
-                p {
-                    strong { "It is limited to " (limit.permits) } @if let Some(record) = &limit.by { " " (plain(&key_text::by(record, now))) } "."
-                    @if limit.permits == 0 { " Nobody is granted it." }
-                    @else if view.held().count() > usize::from(limit.permits) { " More are held: it takes effect as leases end." }
-                }
-            }
-            @if let Some(own) = view.waits_for_itself() {
-                p { strong { (holder(site, own)) " " (key_text::WAITS_FOR_ITSELF) } ": it has the key, and asked for it once more." }
-            }
-            @match (view.waiting(), view.waiters.iter().flatten().next()) {
-                (0, _) => p { "Nobody waits for it." },
-                (waiting, None) => p { strong { (waiting) @if waiting == 1 { " waits" } @else { " wait" } } " for it." },
-                (waiting, Some(first)) => p {
-                    strong { (waiting) @if waiting == 1 { " waits" } @else { " wait" } } " for it, the first for "
-                    (age(first.since, now)) ": " (holder(site, &first.holder)) "."
-                },
-            }
-        }
-    }
-}
-
-/// Who has the only permit of a key, and until when; or since when nobody does.
-fn has_it(site: &Site, seen: &Seen, permit: &Inspection, now: Timestamp) -> Markup {
-    let state = key_text::permit_state(&seen.view, permit, &seen.ended, now);
-    let state = capitalised(&state);
-    match (&permit.lease.held, permit.state) {
-        (Some(held), _) => html! {
-            (holder(site, &held.holder)) " has had it for " (age(held.acquired_at, now))
-            @if let Some(at) = held.extended_at { ", and extended it " (time(at, now)) }
-            ". " strong { (plain(&state)) } "."
-            @if let Some(pool) = &held.waits_in_pool { " Look at " (key_link(&Key::of_pool(pool))) "." }
-        },
-        (None, LeaseState::Closed) => html! {
-            strong { "It is cooling down" } @if let Some(at) = permit.opens_at { ": it can be granted " (time(at, now)) } "."
-        },
-        (None, _) => html! { strong { "Nobody has it" } "." },
-    }
-}
-
-fn capitalised(text: &str) -> String {
-    let mut letters = text.chars();
-    let first = letters.next().into_iter().flat_map(char::to_uppercase);
-    first.chain(letters).collect()
 }
 
 /// What can be done to the key; without the right to, how to get it.
@@ -156,103 +97,66 @@ fn ends(key: &Key, permit: &Inspection, held: &HeldView) -> Markup {
 }
 
 fn permits(site: &Site, seen: &Seen, now: Timestamp) -> Markup {
-    let view = &seen.view;
+    let Table { mut header, rows } = key_text::permits(&seen.view, &seen.ended, now);
+    header.push("Before");
+    header.extend(site.allow_changes.then_some("Change"));
+    let row = |(permit, cells): (&Inspection, Vec<Value>)| {
+        let before = permit.previous.as_ref().map(key_text::previous);
+        let held = permit.lease.held.as_ref();
+        let change = held.map(|held| ends(&seen.view.key, permit, held));
+        let mut cells: Vec<_> = cells.iter().map(|cell| value(site, cell)).collect();
+        cells.push(html! { @if let Some(before) = before { (plain(&before)) } });
+        cells.push(html! { @if let Some(change) = change { span .actions { (change) } } });
+        cells
+    };
     html! {
         h2 { "Permits" }
-        table .cards {
-            thead { tr {
-                @for name in ["Permit", "State", "Holder", "Since", "Extended", "Token", "Before"] { th scope="col" { (name) } }
-                @if site.allow_changes { th scope="col" { "Change" } }
-            } }
-            tbody {
-                @for permit in &view.permits {
-                    @let held = permit.lease.held.as_ref();
-                    tr {
-                        td { "#" (permit.lease.permit) }
-                        td data-name="State" { (plain(&key_text::permit_state(view, permit, &seen.ended, now))) }
-                        td .name data-name="Holder" { @if let Some(held) = held { (holder(site, &held.holder)) } }
-                        td data-name="Since" { @if let Some(held) = held { (time(held.acquired_at, now)) } }
-                        td data-name="Extended" { @if let Some(at) = held.and_then(|held| held.extended_at) { (time(at, now)) } }
-                        td .number data-name="Token" { (permit.lease.fencing_token) }
-                        td data-name="Before" { @if let Some(previous) = &permit.previous { (plain(&key_text::previous(previous).1)) } }
-                        @if site.allow_changes {
-                            td data-name="Change" { @if let Some(held) = held { span .actions { (ends(&view.key, permit, held)) } } }
-                        }
-                    }
-                }
-            }
-        }
+        (cards(&header, seen.view.permits.iter().zip(rows).map(row)))
     }
 }
 
 fn queue(site: &Site, waiters: &[WaiterView], now: Timestamp) -> Markup {
+    let Table { mut header, rows } = key_text::queue(waiters, now);
+    header.push("Metadata");
+    let row = |(waiter, cells): (&WaiterView, Vec<Value>)| {
+        let mut cells: Vec<_> = cells.iter().map(|cell| value(site, cell)).collect();
+        let metadata = waiter.metadata.entries();
+        cells.push(
+            html! { @for (name, value) in metadata { (plain(name)) " = " (plain(value)) " " } },
+        );
+        cells
+    };
     html! {
         h2 { "Queue" }
-        table .cards {
-            thead { tr {
-                @for name in ["Place", "Who", "What", "Came", "Gives up", "Metadata"] { th scope="col" { (name) } }
-            } }
-            tbody {
-                @for waiter in waiters {
-                    tr {
-                        td { (waiter.place) "." }
-                        td .name data-name="Who" { (holder(site, &waiter.holder)) }
-                        td data-name="What" { @if waiter.start { "start" } @else { "request" } }
-                        td data-name="Came" { (time(waiter.since, now)) }
-                        td data-name="Gives up" { (time(waiter.until, now)) }
-                        td data-name="Metadata" {
-                            @for (name, value) in waiter.metadata.entries() { (plain(name)) " = " (plain(value)) " " }
-                        }
-                    }
-                }
-            }
-        }
+        (cards(&header, waiters.iter().zip(rows).map(row)))
     }
 }
 
 /// Starts that have failed, each with what can be done.
-pub(super) fn starts(site: &Site, starts: &[FailedStart], now: Timestamp) -> Markup {
-    html! {
-        table .cards {
-            thead { tr {
-                @for name in ["Key", "Execution", "Asked for", "Reason"] { th scope="col" { (name) } }
-                @if site.allow_changes { th scope="col" { "Change" } }
-            } }
-            tbody {
-                @for start in starts {
-                    @let to = |act: &str| format!("change?{}", query(&[
-                        ("act", act), ("key", start.key.as_str()), ("execution", start.execution_arn.as_str()),
-                    ]));
-                    tr {
-                        td .name { (super::page::key_link(&start.key)) }
-                        // It was never begun, so no console shows it.
-                        td .name data-name="Execution" { span title=(plain(start.execution_arn.as_str())) { (plain(start.name.as_str())) " of " (machine(start)) } }
-                        td data-name="Asked for" { (time(start.asked_at, now)) }
-                        td data-name="Reason" { (plain(&start.reason)) }
-                        @if site.allow_changes {
-                            td data-name="Change" {
-                                span .actions { a href=(to("repeat")) { "Repeat…" } a href=(to("dismiss")) { "Dismiss…" } }
-                            }
-                        }
-                    }
-                }
-            }
-        }
-    }
+fn starts(site: &Site, starts: &[FailedStart], now: Timestamp) -> Markup {
+    let mut header = vec!["Key", "Execution", "Asked for", "Reason"];
+    header.extend(site.allow_changes.then_some("Change"));
+    let row = |start: &FailedStart| {
+        let (key, execution) = (start.key.as_str(), start.execution_arn.as_str());
+        let change = |act| {
+            let fields = [("act", act), ("key", key), ("execution", execution)];
+            format!("change?{}", query(&fields))
+        };
+        vec![
+            key_link(&start.key),
+            // It was never begun, so no console shows it.
+            html! { span title=(plain(execution)) { (plain(start.name.as_str())) " of " (machine(start)) } },
+            time(start.asked_at, now),
+            html! { (plain(&start.reason)) },
+            html! { span .actions { a href=(change("repeat")) { "Repeat…" } a href=(change("dismiss")) { "Dismiss…" } } },
+        ]
+    };
+    cards(&header, starts.iter().map(row))
 }
 
 fn machine(start: &FailedStart) -> String {
     let arn = start.state_machine_arn.as_str();
     plain(arn.rsplit(':').next().unwrap_or(arn))
-}
-
-/// Names and values.
-pub(super) fn facts(facts: &[Fact]) -> Markup {
-    html! {
-        dl {
-            @for (name, value) in facts { div { dt { (name) } dd { (plain(value)) } } }
-        }
-    }
 }
 
 /// The page of failed starts.
@@ -280,9 +184,9 @@ mod tests {
     use leasehold::Record;
     use serde_json::json;
 
-    use super::super::samples::{NOW, at, execution, site, view, waiting};
     use super::*;
     use crate::ended_executions::EndedExecutions;
+    use crate::samples::{NOW, at, execution, free, seen, view, waiting};
 
     fn shown(view: KeyView, allow_changes: bool) -> String {
         let seen = Seen {
@@ -290,7 +194,7 @@ mod tests {
             ended: EndedExecutions::default(),
             requests: 3,
         };
-        let page = key(&site(allow_changes), &seen, NOW).into_string();
+        let page = key(&Site::sample(allow_changes), &seen, NOW).into_string();
         // The words alone.
         let parts = page
             .split('<')
@@ -299,7 +203,7 @@ mod tests {
     }
 
     fn queued() -> KeyView {
-        let mut view = view("orders/42", &execution(&json!({})));
+        let mut view = view("orders/42", execution(json!({})));
         view.permits[0].waiting = 2;
         view.waiters = Some(vec![waiting(1, 10), waiting(2, 20)]);
         view
@@ -319,13 +223,16 @@ mod tests {
         .unwrap();
         let said = shown(view, false);
         for sentence in [
-            "orders:7f3c has had it for 1 min, and extended it 20 s ago. Held while its execution runs.",
-            "It is frozen by alice 30 s ago: incident 77. Nobody is granted it.",
-            "2 wait for it, the first for 50 s: worker 1.",
+            "stateheld while its execution runs",
+            "holderorders:7f3c",
+            "extended2027-01-15T08:00:40.000Z (20 s ago)",
+            "frozenyes: no new grants",
+            "operatorfreeze by alice 30 s ago: incident 77",
+            "waiting2 in the queue, the first for 50 s",
             "leasehold force-release orders/42 --stop --who YOU --why REASON --table leases ends its lease.",
             "beforeworker 6, token 5, expired",
             "metadataorder = 42",
-            "1.worker 1request50 s agoin 1 h",
+            "150 s agoin 1 hrequestworker 1",
         ] {
             assert!(said.contains(sentence), "{sentence}\n{said}");
         }
@@ -340,34 +247,29 @@ mod tests {
             "{said}"
         );
         // Nobody stops what is no execution, and what is free has no end.
-        let said = shown(view("k", &json!({})), true);
+        let said = shown(view("k", json!({})), true);
         assert!(
             said.contains("Force-release…Freeze…") && !said.contains("Stop"),
             "{said}"
         );
-        let mut free = view("k", &json!({}));
-        free.permits[0].lease.held = None;
-        free.permits[0].state = LeaseState::Free;
-        let said = shown(free, true);
+        let said = shown(seen(&free(0), json!({})), true);
         assert!(
-            said.contains("Nobody has it.") && !said.contains("Force"),
+            said.contains("statefree") && !said.contains("Force"),
             "{said}"
         );
     }
 
     #[test]
     fn each_permit_is_shown() {
-        let mut view = view("partner", &json!({}));
+        let mut view = view("partner", json!({}));
         let mut second = view.permits[0].clone();
         second.lease.permit = 1;
         second.lease.held.as_mut().unwrap().extended_at = Some(at(40));
         view.permits.push(second);
         let said = shown(view, true);
-        assert!(said.contains("2 of 2 permits are held."), "{said}");
+        assert!(said.contains("permits2 of 2 held"), "{said}");
         assert!(
-            said.contains(
-                "#1held, ends in 9 min unless extendedworker 71 min ago20 s ago7Force-release…"
-            ),
+            said.contains("#1heldin 9 min1 min ago20 s ago7worker 7Force-release…"),
             "{said}"
         );
     }

@@ -7,12 +7,17 @@ use leasehold_asl::plain;
 use maud::{Markup, html};
 
 use super::look::Listed;
-use super::page::{Renewal, Site, age, holder, key_link, live, page, query, time};
+use super::page::{Renewal, Site, age, cards, holder, key_link, live, page, query, time, value};
+use crate::columns::Value;
 use crate::key_text;
 use crate::lease_text::while_it_runs;
 
 /// Rows of the table at most. A browser shows more only slowly.
 const MOST: usize = 1000;
+
+const HEADER: [&str; 7] = [
+    "Key", "State", "Holder", "Since", "Until", "Token", "Waiting",
+];
 
 /// How many holders of a semaphore are named.
 const NAMED: usize = 3;
@@ -32,14 +37,7 @@ pub(super) fn keys(site: &Site, listed: &Listed, sought: &str, now: Timestamp) -
         h1 { "Keys" }
         (summary(&listed.views, &views, sought))
         @if !views.is_empty() {
-            table .cards {
-                thead { tr {
-                    @for name in ["Key", "State", "Holder", "Since", "Until", "Token", "Waiting"] {
-                        th scope="col" { (name) }
-                    }
-                } }
-                tbody { @for view in views.iter().take(MOST) { (row(site, view, now)) } }
-            }
+            (cards(&HEADER, views.iter().take(MOST).map(|view| row(site, view, now))))
         }
         @if views.len() > MOST { p { "These are the first " (MOST) ": search for others." } }
         @if let Some(missing) = listed.missing { p .hint { (missing) } }
@@ -77,7 +75,7 @@ fn summary(all: &[KeyView], shown: &[&KeyView], sought: &str) -> Markup {
     }
 }
 
-fn row(site: &Site, view: &KeyView, now: Timestamp) -> Markup {
+fn row(site: &Site, view: &KeyView, now: Timestamp) -> Vec<Markup> {
     let held: Vec<_> = view
         .held()
         .filter_map(|one| one.lease.held.as_ref())
@@ -86,26 +84,26 @@ fn row(site: &Site, view: &KeyView, now: Timestamp) -> Markup {
         [one] => one.lease.fencing_token.to_string(),
         _ => String::new(),
     };
-    html! {
-        tr {
-            td .name { (key_link(&view.key)) }
-            td data-name="State" { (badges(view)) }
-            td .name data-name="Holder" {
-                @for (at, held) in held.iter().take(NAMED).enumerate() {
-                    @if at > 0 { ", " }
-                    (holder(site, &held.holder))
-                }
-                @if held.len() > NAMED { " and " (held.len() - NAMED) " more" }
+    let since = held.iter().map(|held| held.acquired_at).min();
+    let waiting = view.waiting();
+    vec![
+        key_link(&view.key),
+        badges(view),
+        html! {
+            @for (at, held) in held.iter().take(NAMED).enumerate() {
+                @if at > 0 { ", " }
+                (holder(site, &held.holder))
             }
-            td data-name="Since" { @if let Some(at) = held.iter().map(|held| held.acquired_at).min() { (time(at, now)) } }
-            td data-name="Until" { @if let Some(held) = held.first() { (until(view, held, now)) } }
-            td .number data-name="Token" { (token) }
-            td data-name="Waiting" {
-                @if view.waiting() > 0 { (view.waiting()) }
-                @if let Some(head) = head(view) { " for " (age(head.since, now)) }
-            }
-        }
-    }
+            @if held.len() > NAMED { " and " (held.len() - NAMED) " more" }
+        },
+        value(site, &Value::at(since, now)),
+        html! { @if let Some(held) = held.first() { (until(view, held, now)) } },
+        html! { (token) },
+        html! {
+            @if waiting > 0 { (waiting) }
+            @if let Some(head) = head(view) { " for " (age(head.since, now)) }
+        },
+    ]
 }
 
 /// Until when a key is held; of a semaphore, when the first permit ends.
@@ -154,11 +152,11 @@ fn matches(view: &KeyView, sought: &str) -> bool {
 mod tests {
     use serde_json::json;
 
-    use super::super::samples::{NOW, at, execution, site, view, waiting};
     use super::*;
+    use crate::samples::{NOW, at, execution, view, waiting};
 
     fn waited(key: &str, since: u64) -> KeyView {
-        let mut view = view(key, &execution(&json!({})));
+        let mut view = view(key, execution(json!({})));
         view.permits[0].waiting = 2;
         view.waiters = Some(vec![waiting(1, since)]);
         view
@@ -170,7 +168,7 @@ mod tests {
             missing: None,
             requests: 7,
         };
-        keys(&site(false), &listed, sought, NOW).into_string()
+        keys(&Site::sample(false), &listed, sought, NOW).into_string()
     }
 
     /// The keys of the rows, in their order.
@@ -183,7 +181,7 @@ mod tests {
 
     #[test]
     fn longest_wait_comes_first() {
-        let held = view("a", &json!({}));
+        let held = view("a", json!({}));
         let page = listed(
             vec![held, waited("b", 30), waited("c", 10), waited("d", 50)],
             "",
@@ -197,8 +195,8 @@ mod tests {
     fn search_finds_keys_and_holders() {
         let views = || {
             vec![
-                view("orders/1", &json!({})),
-                view("orders/2", &json!({"holder": "Nightly"})),
+                view("orders/1", json!({})),
+                view("orders/2", json!({"holder": "Nightly"})),
                 waited("report", 1),
             ]
         };
@@ -222,9 +220,9 @@ mod tests {
 
     #[test]
     fn row_says_state_and_end() {
-        let mut frozen = view("k", &json!({}));
+        let mut frozen = view("k", json!({}));
         frozen.permits[0].frozen = true;
-        let page = listed(vec![frozen, view("e", &execution(&json!({})))], "");
+        let page = listed(vec![frozen, view("e", execution(json!({})))], "");
         for part in [
             "<span class=\"badge held\">held</span> <span class=\"badge frozen\">frozen</span>",
             "title=\"2027-01-15T08:10:00.000Z\">in 9 min</time>",
@@ -233,7 +231,7 @@ mod tests {
         ] {
             assert!(page.contains(part), "{part}\n{page}");
         }
-        let mut closed = view("k", &json!({}));
+        let mut closed = view("k", json!({}));
         closed.permits[0].lease.held = None;
         closed.permits[0].state = LeaseState::Closed;
         closed.permits[0].opens_at = Some(at(90));
@@ -243,10 +241,7 @@ mod tests {
     #[test]
     fn text_of_others_is_escaped() {
         let key = "<script>alert(1)</script>\"&\u{202e}";
-        let page = listed(
-            vec![view(key, &json!({"holder": "<img src=x>\u{1b}"}))],
-            key,
-        );
+        let page = listed(vec![view(key, json!({"holder": "<img src=x>\u{1b}"}))], key);
         assert!(
             !page.contains("<script>alert") && !page.contains("<img"),
             "{page}"

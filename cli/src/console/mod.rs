@@ -9,8 +9,6 @@ mod key;
 mod keys;
 mod look;
 mod page;
-#[cfg(test)]
-mod samples;
 mod timeline;
 
 use std::io::IsTerminal as _;

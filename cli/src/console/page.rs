@@ -10,10 +10,10 @@ use leasehold::{Holder, Key, Timestamp};
 use leasehold_asl::plain;
 use maud::{DOCTYPE, Markup, html};
 
-use crate::columns;
-use crate::durations::render;
+use crate::columns::{Fact, Value, machine_and_name};
+use crate::durations::{render, when};
 use crate::exit::Failure;
-use crate::lease_text::{self, when};
+use crate::lease_text;
 
 /// Nothing but what this service serves. A form of it goes nowhere else, and no page shows it in a frame.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src data:; \
@@ -156,6 +156,49 @@ pub(super) fn age(at: Timestamp, now: Timestamp) -> Markup {
     html! { time datetime=(at) title=(at) { (render(now.since(at))) } }
 }
 
+/// A value that the terminal shows too.
+pub(super) fn value(site: &Site, value: &Value) -> Markup {
+    match value {
+        Value::Text(text) => html! { (plain(text)) },
+        Value::Holder(name) => holder(site, name),
+        Value::At(at, now) => time(*at, *now),
+    }
+}
+
+/// Names and values.
+pub(super) fn facts(site: &Site, facts: &[Fact]) -> Markup {
+    html! {
+        dl { @for (name, of) in facts { div { dt { (name) } dd { (value(site, of)) } } } }
+    }
+}
+
+/// A table, which on a narrow screen is a card for each row. Cells without a column are left out.
+pub(super) fn cards(header: &[&str], rows: impl IntoIterator<Item = Vec<Markup>>) -> Markup {
+    html! {
+        table .cards {
+            thead { tr { @for name in header { th scope="col" { (name) } } } }
+            tbody {
+                @for row in rows {
+                    tr {
+                        @for (at, (name, cell)) in header.iter().zip(row).enumerate() {
+                            td class=[class(name)] data-name=[(at > 0).then_some(name)] { (cell) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// How the cells of a column are laid out.
+fn class(column: &str) -> Option<&'static str> {
+    match column {
+        "Key" | "Holder" | "Who" | "Execution" => Some("name"),
+        "Token" => Some("number"),
+        _ => None,
+    }
+}
+
 /// The page of a key.
 pub(super) fn key_link(key: &Key) -> Markup {
     html! { a href={ "key?" (query(&[("name", key.as_str())])) } { (plain(&lease_text::key(key))) } }
@@ -170,7 +213,7 @@ pub(super) fn query(fields: &[(&str, &str)]) -> String {
 /// A holder: of an execution its machine and name, which leads to the console of AWS that shows it.
 pub(super) fn holder(site: &Site, holder: &Holder) -> Markup {
     let text = holder.as_str();
-    let short = columns::machine_and_name(text).unwrap_or(text);
+    let short = machine_and_name(text).unwrap_or(text);
     let address = execution_page(text).filter(|_| site.is_aws);
     html! {
         @if let Some(address) = address {
@@ -201,6 +244,19 @@ fn execution_page(arn: &str) -> Option<String> {
     Some(format!(
         "https://{region}.{domain}/states/home?region={region}#/v2/executions/details/{arn}"
     ))
+}
+
+#[cfg(test)]
+impl Site {
+    pub(super) fn sample(allow_changes: bool) -> Self {
+        Self {
+            table: "leases".to_owned(),
+            allow_changes,
+            is_aws: true,
+            who: "alice".to_owned(),
+            options: "--table leases".to_owned(),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -181,34 +181,35 @@ fn held_bars(held: &HeldView, ended: &EndedExecutions, now: Timestamp) -> Vec<Ba
 
 #[cfg(test)]
 mod tests {
-    use super::super::samples::{NOW, at, execution, view, waiting};
+    use serde_json::json;
+
     use super::*;
+    use crate::samples::{NOW, at, execution, view, waiting};
 
     fn kinds(view: &KeyView) -> Vec<(Kind, u128, u128)> {
         let lines = lines(view, &EndedExecutions::default(), NOW);
         let bars = lines.into_iter().flat_map(|(_, bars)| bars);
-        let seconds = |at: Timestamp| {
-            u128::from(at.as_millis() - super::super::samples::at(0).as_millis()) / 1000
-        };
+        let seconds =
+            |instant: Timestamp| u128::from(instant.as_millis() - at(0).as_millis()) / 1000;
         bars.map(|(kind, from, to)| (kind, seconds(from), seconds(to)))
             .collect()
     }
 
     #[test]
     fn bars_show_what_the_item_shows() {
-        let ttl = |ends: u64| serde_json::json!({"ttl_seconds": 60, "expires_at": at(ends), "safe_until": at(ends - 1)});
+        let ttl = |ends: u64| json!({"ttl_seconds": 60, "expires_at": at(ends), "safe_until": at(ends - 1)});
         for (lease, bars) in [
             (ttl(600), vec![(Kind::Held, 0, 60), (Kind::Left, 60, 600)]),
             (ttl(20), vec![(Kind::Held, 0, 20), (Kind::Late, 20, 60)]),
-            (execution(&serde_json::json!({})), vec![(Kind::Held, 0, 60)]),
+            (execution(json!({})), vec![(Kind::Held, 0, 60)]),
             (
-                execution(&serde_json::json!({"looked_at": at(30), "look_again_at": at(930)})),
+                execution(json!({"looked_at": at(30), "look_again_at": at(930)})),
                 vec![(Kind::Held, 0, 30), (Kind::Grace, 30, 930)],
             ),
         ] {
-            assert_eq!(kinds(&view("orders/42", &lease)), bars);
+            assert_eq!(kinds(&view("orders/42", lease)), bars);
         }
-        let mut closed = view("orders/42", &serde_json::json!({}));
+        let mut closed = view("orders/42", json!({}));
         closed.permits[0].lease.held = None;
         closed.permits[0].opens_at = Some(at(120));
         closed.waiters = Some(vec![waiting(1, 10)]);
@@ -222,7 +223,7 @@ mod tests {
     fn picture_stays_within_its_width() {
         let mut view = view(
             "orders/42",
-            &execution(&serde_json::json!({"looked_at": at(30), "look_again_at": at(90_000)})),
+            execution(json!({"looked_at": at(30), "look_again_at": at(90_000)})),
         );
         view.waiters = Some(vec![waiting(1, 10)]);
         let picture = timeline(&view, &EndedExecutions::default(), NOW).into_string();

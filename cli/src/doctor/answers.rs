@@ -5,8 +5,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::exercise::Step;
-use super::report::Outcome;
+use super::report::{Outcome, Step};
 
 /// A request of acquire. It names one key or several.
 #[derive(Clone, Debug, Serialize)]

@@ -16,7 +16,7 @@ use super::account::{Account, Answer, CallError, Refusal};
 use super::answers::{AcquireRequest, Extended, Granted, Grants, Handle, Released, read};
 use super::clocks::{ClockOffset, narrow};
 use super::inspect::StackState;
-use super::report::{Outcome, Report};
+use super::report::{Outcome, Report, Step};
 use crate::durations::render;
 
 /// Time beyond the guard for a lease that is to last.
@@ -27,9 +27,6 @@ const SHORT: Duration = Duration::from_secs(1);
 const AGAIN: [&str; 2] = ["Lease.Unavailable", "Lease.Throttled"];
 /// The pause between two looks at an awaited state.
 const PAUSE: Duration = Duration::from_millis(500);
-
-/// A step's result, or the outcome of its check if the step failed.
-pub(super) type Step<T> = Result<T, Outcome>;
 
 /// Acquires leases, and releases them at the end.
 pub(super) struct Actor<'a> {

@@ -15,98 +15,20 @@ use super::clocks::ClockOffset;
 use super::grace::of_grace;
 use super::quotas::of_quotas;
 use super::report::{Outcome, Report};
+use super::template::{Function, MONITORING, STACK, of_type, planned_functions};
 use crate::exit::in_full;
 use crate::safeguards::Safeguards;
 
-/// Each function of the template: its logical id, its verb, and its timeout in seconds.
-pub(super) const FUNCTIONS: [(&str, &str, i32); 8] = [
-    ("AcquireFunction", "acquire", 10),
-    ("ExtendFunction", "extend", 10),
-    ("ReleaseFunction", "release", 10),
-    ("StartFunction", "start", 30),
-    ("SweepFunction", "sweep", 62),
-    ("ReapFunction", "reap", 30),
-    ("InspectFunction", "inspect", 10),
-    ("OperateFunction", "operate", 10),
-];
-
 const TABLE: &str = "LeaseTable";
+const START: &str = "StartFunction";
 const MACHINE: &str = "WithLeaseStateMachine";
-const MONITORING: &str = "MonitoringStack";
-const QUEUE_MAPPINGS: [&str; 1] = ["ReapFunctionAtOnce"];
-const RUNTIME: &str = "provided.al2023";
-
-/// Settings that need not be the same everywhere: the table is checked on its own, and only acquire judges holders.
-const MAY_DIFFER: [&str; 2] = ["LEASE_TABLE", "LEASE_EXECUTIONS"];
-
-/// The functions that start nothing, and have no list of what may be started.
-const START_NOTHING: [&str; 2] = ["extend", "inspect"];
-
-/// The other resources that every stack has.
-const OTHERS: [&str; 33] = [
-    "AcquireLogs",
-    "AcquireRole",
-    "ExecutionEndRule",
-    "ExtendLogs",
-    "ExtendRole",
-    "InspectLogs",
-    "InspectRole",
-    "LookingPolicy",
-    "OperateLogs",
-    "OperateRole",
-    "ReapDeadLetterQueue",
-    "ReapDeadLetterQueuePolicy",
-    "ReapLogs",
-    "ReapQueue",
-    "ReapQueuePolicy",
-    "ReapRole",
-    "RedriveRule",
-    "ReleaseLogs",
-    "ReleaseRole",
-    "ResultsPolicy",
-    "SendingAwayPolicy",
-    "StartLogs",
-    "StartRole",
-    "StartedPolicy",
-    "StartingPolicy",
-    "SweepFunctionEventInvokeConfig",
-    "SweepFunctionSchedule",
-    "SweepFunctionSchedulePermission",
-    "SweepLogs",
-    "SweepRole",
-    "TokensPolicy",
-    "WakingPolicy",
-    "WithLeaseStateMachineRole",
-];
-
+const MONITORING_STACK: &str = "MonitoringStack";
+const ALARM: &str = "AWS::CloudWatch::Alarm";
 /// What a stack has that knows durable functions.
 const DURABLE_ENDS: &str = "DurableEndRule";
 
-/// The alarms of the nested stack.
-const ALARMS: [&str; 22] = [
-    "BackgroundErrorsAlarm",
-    "ClocksAlarm",
-    "CorruptAlarm",
-    "CrashesAlarm",
-    "DeniedAlarm",
-    "DroppedStartsAlarm",
-    "EndsUnseenAlarm",
-    "FailedStartsAlarm",
-    "FunctionThrottlesAlarm",
-    "LostAlarm",
-    "OldestWaitAlarm",
-    "QueueDepthAlarm",
-    "ReapDeadLettersAlarm",
-    "ReapQueueAgeAlarm",
-    "StepFunctionsThrottlesAlarm",
-    "SweepSilentAlarm",
-    "TableThrottlesAlarm",
-    "TakeOversAlarm",
-    "ThrottledAlarm",
-    "UnavailableAlarm",
-    "UnguardedRedrivesAlarm",
-    "WithLeaseFailuresAlarm",
-];
+/// Settings that need not be the same everywhere: the table is checked on its own, and only acquire judges holders.
+const MAY_DIFFER: [&str; 2] = ["LEASE_TABLE", "LEASE_EXECUTIONS"];
 
 /// What the checks have read, for the checks that act.
 pub(super) struct StackState {
@@ -126,7 +48,7 @@ pub(super) async fn inspect(
     resources: &Resources,
     report: &mut Report,
 ) -> StackState {
-    for mapping in QUEUE_MAPPINGS {
+    for mapping in of_type(&STACK, "AWS::Lambda::EventSourceMapping") {
         let outcome = of_mapping(account, resources, mapping).await;
         report.record("ends", outcome);
     }
@@ -167,9 +89,9 @@ pub(super) async fn inspect(
             of_grace(account, &lists, settings.reap_grace).await,
         );
     }
-    let names = FUNCTIONS.iter().filter_map(|(id, verb, _)| {
-        let resource = resources.get(*id)?;
-        Some((*verb, resource.id.clone()))
+    let names = planned_functions().filter_map(|Function { id, verb, .. }| {
+        let resource = resources.get(id)?;
+        Some((verb, resource.id.clone()))
     });
     StackState {
         functions: names.collect(),
@@ -181,20 +103,15 @@ pub(super) async fn inspect(
 }
 
 fn of_stack(resources: &Resources, environments: &BTreeMap<&str, Variables>) -> Outcome {
-    let functions = FUNCTIONS.iter().map(|(id, ..)| id);
     let executions = environments
         .get("acquire")
         .and_then(|of_acquire| of_acquire.get("LEASE_EXECUTIONS"));
     let has_durable = executions.is_some_and(|list| list.contains(":function:"));
-    let wanted = [MACHINE];
-    let wanted = wanted
-        .iter()
-        .chain(&QUEUE_MAPPINGS)
-        .chain(&OTHERS)
-        .chain(Some(&DURABLE_ENDS).filter(|_| has_durable))
-        .chain(functions);
-    let missing = wanted.filter(|id| !resources.contains_key(**id));
-    let missing = missing.map(|id| format!("{id} is missing"));
+    let wanted = STACK.iter().filter(|(id, planned)| {
+        planned["Condition"].is_null() || has_durable && *id == DURABLE_ENDS
+    });
+    let missing = wanted.filter(|(id, _)| !resources.contains_key(*id));
+    let missing = missing.map(|(id, _)| format!("{id} is missing"));
     let failed = resources
         .iter()
         .filter(|(_, resource)| is_broken(&resource.status))
@@ -289,15 +206,16 @@ async fn configurations(
 ) -> BTreeMap<&'static str, GetFunctionConfigurationOutput> {
     let mut configurations = BTreeMap::new();
     let mut found = Vec::new();
-    for (id, verb, timeout) in FUNCTIONS {
-        let Some(resource) = resources.get(id) else {
+    for function in planned_functions() {
+        let verb = function.verb;
+        let Some(resource) = resources.get(function.id) else {
             found.push(format!("{verb} is not in the stack"));
             continue;
         };
         let get = account.lambda.get_function_configuration();
         match get.function_name(&resource.id).send().await {
             Ok(described) => {
-                found.extend(faults(verb, timeout, &described));
+                found.extend(faults(&function, &described));
                 configurations.insert(verb, described);
             }
             Err(error) => {
@@ -326,7 +244,8 @@ async fn configurations(
     configurations
 }
 
-fn faults(verb: &str, timeout: i32, described: &GetFunctionConfigurationOutput) -> Vec<String> {
+fn faults(planned: &Function, described: &GetFunctionConfigurationOutput) -> Vec<String> {
+    let verb = planned.verb;
     let mut faults = Vec::new();
     if !matches!(
         described.state(),
@@ -339,16 +258,18 @@ fn faults(verb: &str, timeout: i32, described: &GetFunctionConfigurationOutput) 
         faults.push(format!("the last update of {verb} failed"));
     }
     let runtime = described.runtime().map(|runtime| plain(runtime.as_str()));
-    if runtime.as_deref() != Some(RUNTIME) {
+    if runtime.as_deref() != Some(planned.runtime) {
         let runtime = runtime.unwrap_or_default();
         faults.push(format!(
-            "{verb} runs on {runtime}, the template's runtime is {RUNTIME}"
+            "{verb} runs on {runtime}, the template's runtime is {}",
+            planned.runtime
         ));
     }
     let limit = described.timeout().unwrap_or_default();
-    if limit != timeout {
+    if i64::from(limit) != planned.timeout {
         faults.push(format!(
-            "the timeout of {verb} is {limit} s, the template's is {timeout} s"
+            "the timeout of {verb} is {limit} s, the template's is {} s",
+            planned.timeout
         ));
     }
     faults
@@ -408,7 +329,12 @@ fn of_settings(environments: &BTreeMap<&str, Variables>) -> Outcome {
         .filter(|name| name.starts_with("LEASE_") && !MAY_DIFFER.contains(&name.as_str()))
         .collect();
     for name in names {
-        let reads = |verb: &&str| name != "LEASE_STARTS" || !START_NOTHING.contains(verb);
+        // One that no function has from the template was set by hand, and is the same everywhere too.
+        let readers: BTreeSet<_> = planned_functions()
+            .filter(|one| one.has(name))
+            .map(|one| one.verb)
+            .collect();
+        let reads = |verb: &str| readers.is_empty() || readers.contains(verb);
         let readers = environments.iter().filter(|(verb, _)| reads(verb));
         let values = readers.map(|(verb, all)| {
             let value = all.get(name).cloned();
@@ -467,31 +393,29 @@ async fn of_machine(account: &Account, resources: &Resources) -> (Option<String>
     if status != "ACTIVE" {
         found.push(format!("it is {status}"));
     }
-    for (id, verb, _) in FUNCTIONS.iter().filter(|(_, verb, _)| *verb == "start") {
-        let function = resources.get(*id);
-        let name = function.map_or("", |function| function.id.as_str());
-        // The name ends the ARN, or a qualifier follows it.
-        let ends = ["\"", ":"].map(|end| format!(":function:{name}{end}"));
-        let calls = |end: &String| described.definition().contains(end.as_str());
-        if !ends.iter().any(calls) {
-            found.push(format!("it does not call {verb} of this stack"));
-        }
+    let function = resources.get(START);
+    let name = function.map_or("", |function| function.id.as_str());
+    // The name ends the ARN, or a qualifier follows it.
+    let ends = ["\"", ":"].map(|end| format!(":function:{name}{end}"));
+    let calls = |end: &String| described.definition().contains(end.as_str());
+    if !ends.iter().any(calls) {
+        found.push("it does not call start of this stack".to_owned());
     }
     (arn, Outcome::of(found))
 }
 
 async fn of_alarms(account: &Account, resources: &Resources) -> Outcome {
-    let Some(monitoring) = resources.get(MONITORING) else {
+    let Some(monitoring) = resources.get(MONITORING_STACK) else {
         return Outcome::fail("the stack has no alarms: its parameter Monitoring is disabled");
     };
     match account.resources(&monitoring.id).await {
         Ok(listed) => {
-            let missing = ALARMS.iter().filter(|id| {
-                listed.get(**id).is_none_or(|alarm| {
-                    is_broken(&alarm.status) || alarm.kind != "AWS::CloudWatch::Alarm"
-                })
+            let missing = of_type(&MONITORING, ALARM).filter(|id| {
+                let alarm = listed.get(*id);
+                alarm.is_none_or(|alarm| is_broken(&alarm.status) || alarm.kind != ALARM)
             });
-            Outcome::of(missing.map(|id| format!("{id} is missing")).collect())
+            let missing = missing.map(|id| format!("{id} is missing"));
+            Outcome::of(missing.collect())
         }
         Err(trouble) => trouble.outcome("the nested stack MonitoringStack"),
     }
@@ -571,38 +495,21 @@ mod tests {
     }
 
     #[test]
-    fn expectations_are_those_of_the_templates() {
-        let read = |name: &str| -> serde_json::Value {
-            let file = format!("{}/../local/{name}.json", env!("CARGO_MANIFEST_DIR"));
-            serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap()
-        };
-        let (template, monitoring) = (read("template"), read("monitoring"));
-        let resources = template["Resources"].as_object().unwrap();
-        let expected = [TABLE, MACHINE, MONITORING];
-        for id in expected.iter().chain(&QUEUE_MAPPINGS).chain(&OTHERS) {
-            assert!(resources.contains_key(*id), "{id}");
+    fn templates_have_what_is_named_here() {
+        for id in [START, MACHINE] {
+            assert!(STACK[id]["Condition"].is_null(), "{id}");
         }
-        // What every stack has is expected, and what only some have is not.
-        let always = resources
-            .iter()
-            .filter(|(_, one)| one["Condition"].is_null());
-        let always: BTreeSet<_> = always.map(|(id, _)| id.as_str()).collect();
-        let functions = FUNCTIONS.iter().map(|(id, ..)| id);
-        let wanted = [MACHINE].into_iter().chain(QUEUE_MAPPINGS).chain(OTHERS);
-        let wanted: BTreeSet<_> = wanted.chain(functions.copied()).collect();
-        assert_eq!(wanted, always);
-        let functions = resources
-            .iter()
-            .filter(|(_, one)| one["Type"] == "AWS::Lambda::Function");
-        let limits = functions
-            .map(|(id, one)| (id.as_str(), one["Properties"]["Timeout"].as_i64().unwrap()));
-        let wanted = FUNCTIONS
-            .iter()
-            .map(|(id, _, limit)| (*id, i64::from(*limit)));
-        assert_eq!(limits.collect::<BTreeMap<_, _>>(), wanted.collect());
-        let alarms = monitoring["Resources"].as_object().unwrap().iter();
-        let alarms = alarms.filter(|(_, one)| one["Type"] == "AWS::CloudWatch::Alarm");
-        let alarms: BTreeSet<_> = alarms.map(|(id, _)| id.as_str()).collect();
-        assert_eq!(alarms, ALARMS.into());
+        for id in [TABLE, MONITORING_STACK, DURABLE_ENDS] {
+            assert!(STACK[id]["Condition"].is_string(), "{id}");
+        }
+        let verbs: Vec<_> = planned_functions().map(|planned| planned.verb).collect();
+        let all = [
+            "acquire", "extend", "inspect", "operate", "reap", "release", "start", "sweep",
+        ];
+        assert_eq!(verbs, all);
+        let starting = planned_functions().filter(|planned| planned.has("LEASE_STARTS"));
+        assert_eq!(starting.count(), verbs.len() - 2);
+        assert!(of_type(&STACK, "AWS::Lambda::EventSourceMapping").count() > 0);
+        assert!(of_type(&MONITORING, ALARM).count() > 20);
     }
 }

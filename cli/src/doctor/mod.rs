@@ -10,6 +10,7 @@ mod inspect;
 mod queue;
 mod quotas;
 mod report;
+mod template;
 
 use std::time::Duration;
 

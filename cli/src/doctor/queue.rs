@@ -10,8 +10,8 @@ use serde_json::json;
 
 use super::account::CallError;
 use super::answers::Handle;
-use super::exercise::{Actor, Step};
-use super::report::Outcome;
+use super::exercise::Actor;
+use super::report::{Outcome, Step};
 use crate::durations::render;
 
 /// Time beyond the guard of the lease that both executions wait for.

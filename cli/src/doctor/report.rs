@@ -37,6 +37,9 @@ impl Outcome {
     }
 }
 
+/// The result of a step of a check, or the check's outcome if the step failed.
+pub(super) type Step<T> = Result<T, Outcome>;
+
 /// The outcomes so far.
 #[derive(Debug)]
 pub(super) struct Report {

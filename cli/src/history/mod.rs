@@ -13,10 +13,9 @@ use serde::Serialize;
 
 use crate::columns::Columns;
 use crate::connect::TableArgs;
-use crate::durations::{self, render};
+use crate::durations::{self, render, when};
 use crate::environment;
 use crate::exit::{Code, Failure};
-use crate::lease_text::when;
 use crate::output::{json_in_lines, print_error, print_lines};
 use grants::{Grant, How};
 

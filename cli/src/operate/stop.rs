@@ -7,7 +7,7 @@ use leasehold::{AuditReason, HeldView, Holder, Key, KeyDetails, LeaseView, Times
 
 use super::OperatorArgs;
 use crate::connect::TableClient;
-use crate::durations::render;
+use crate::durations::{render, when};
 use crate::exit::{Code, Failure};
 use crate::output::print_error;
 use crate::{lease_text, start, step_functions};
@@ -134,7 +134,7 @@ fn remains(held: &HeldView, is_kept: bool, now: Timestamp) -> Option<Failure> {
             look_again_at: Some(at),
             ..
         } => {
-            let when = lease_text::when(at, now);
+            let when = when(at, now);
             let what = format!(
                 "a task of {execution} may still be at work; its lease ends {when}, at the sweep after that"
             );

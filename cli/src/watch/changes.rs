@@ -104,33 +104,20 @@ fn until(held: &HeldView, now: Timestamp) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+    use crate::samples::lease;
 
     const NOW: Timestamp = Timestamp::from_millis(1_800_000_000_000);
 
     fn leases(rows: &[(&str, u64, Option<u64>)]) -> Leases {
         let of = |(key, token, ends): &(&str, u64, Option<u64>)| {
-            let held = ends.map(|ends| leasehold::HeldView {
-                holder: leasehold::Holder::new("h").expect("valid"),
-                until: leasehold::ViewUntil::Ttl {
-                    ttl: leasehold::Ttl::new(std::time::Duration::from_secs(60)).expect("valid"),
-                    expires_at: Timestamp::from_millis(NOW.as_millis() + ends),
-                    safe_until: NOW,
-                },
-                acquired_at: NOW,
-                extended_at: None,
-                metadata: leasehold::Metadata::default(),
-                in_pool: None,
-                waits_in_pool: None,
-            });
-            let lease = LeaseView {
-                key: leasehold::Key::new(*key).expect("valid"),
-                held,
-                fencing_token: leasehold::Counter::new(*token).expect("valid"),
-                version: leasehold::Counter::new(*token).expect("valid"),
-                permit: 0,
-                permits: None,
-            };
+            let ends_at = NOW.as_millis() + ends.unwrap_or_default();
+            let ends_at = Timestamp::from_millis(ends_at);
+            let fields = json!({"holder": "h", "fencing_token": token, "version": token, "expires_at": ends_at});
+            let mut lease = lease(key, fields);
+            lease.held = lease.held.filter(|_| ends.is_some());
             ((key.to_string(), 0), lease)
         };
         rows.iter().map(of).collect()

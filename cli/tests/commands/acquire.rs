@@ -6,7 +6,6 @@ use crate::fixture::{Fixture, code, ended, signal, until};
 use leasehold::LeaseState;
 use leasehold_local::Fault;
 use rustix::process::Signal;
-use serde_json::Value;
 
 #[tokio::test]
 async fn exit_code_is_passed_on() {
@@ -52,8 +51,7 @@ async fn command_gets_token_without_secret() {
     std::fs::write(&input, "one\ntwo\n").unwrap();
     command.stdin(std::fs::File::open(input).unwrap());
     fixture.proxy.reset();
-    let ran = ended(command).await;
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let ran = ended(command).await.ended(0);
     let token = fixture.inspect("orders/42").await.lease.fencing_token;
     for line in [
         "LEASEHOLD_KEY=orders/42",
@@ -69,7 +67,7 @@ async fn command_gets_token_without_secret() {
             ran.out
         );
     }
-    assert!(ran.out.contains("\nLEASEHOLD_SAFE_UNTIL=20"), "{}", ran.out);
+    ran.out_has("\nLEASEHOLD_SAFE_UNTIL=20");
     assert_eq!(ran.err, "to stderr\n");
     // Neither the command's environment nor the wrapper's arguments contain the secret.
     assert!(fixture.secrets() > 0);
@@ -82,33 +80,17 @@ async fn second_caller_fails_or_waits() {
     fixture
         .grant("k", "worker\u{1b}[2J 1", Duration::from_secs(30))
         .await;
-    let refused = fixture
-        .run(&["acquire", "k", "--no-wait", "--", "true"])
-        .await;
-    assert_eq!(refused.code, Some(75), "{refused:?}");
-    assert!(
-        refused
-            .err
-            .starts_with("leasehold: k is held by worker\\u001b[2J 1 for another 29 s"),
-        "{refused:?}"
-    );
-    let refused = fixture
-        .run(&["acquire", "k", "-n", "-E", "9", "--", "true"])
-        .await;
-    assert_eq!(refused.code, Some(9));
-    let late = fixture
-        .run(&["acquire", "k", "--wait", "300ms", "--", "true"])
-        .await;
-    assert_eq!(late.code, Some(75));
-    assert!(late.err.contains("retries for 0.3 s"), "{late:?}");
+    let refused = fixture.exits(75, "acquire k --no-wait -- true").await;
+    refused.err_begins("leasehold: k is held by worker\\u001b[2J 1 for another 29 s");
+    fixture.exits(9, "acquire k -n -E 9 -- true").await;
+    let late = fixture.exits(75, "acquire k --wait 300ms -- true").await;
+    late.err_has("retries for 0.3 s");
 
     let lease = fixture
         .grant("j", "worker 2", Duration::from_secs(30))
         .await
         .lease;
-    let second = tokio::spawn(ended(
-        fixture.command(&["acquire", "j", "--", "echo", "ran"]),
-    ));
+    let second = tokio::spawn(ended(fixture.command("acquire j -- echo ran")));
     let before = fixture.proxy.counts().of("UpdateItem");
     until("it asked twice", || {
         fixture.proxy.counts().of("UpdateItem") >= before + 2
@@ -116,16 +98,14 @@ async fn second_caller_fails_or_waits() {
     .await;
     let _ = fixture.leases().release(&lease).await.unwrap();
     let ran = second.await.unwrap();
-    assert_eq!((ran.code, ran.out.as_str()), (Some(0), "ran\n"), "{ran:?}");
+    ran.is(0, "ran\n");
 }
 
 #[tokio::test]
 async fn without_command_prints_handle() {
     let fixture = Fixture::start().await;
     let arguments = ["acquire", "k", "--holder", "me", "--request-id", "1"];
-    let first = fixture.run(&arguments).await;
-    assert_eq!(first.code, Some(0), "{first:?}");
-    let printed: Value = serde_json::from_str(&first.out).unwrap();
+    let printed = fixture.exits(0, &arguments).await.json();
     assert_eq!(
         (&printed["outcome"], &printed["grant"]),
         (&"acquired".into(), &"new".into())
@@ -134,8 +114,7 @@ async fn without_command_prints_handle() {
         (&printed["lease"]["key"], &printed["lease"]["holder"]),
         (&"k".into(), &"me".into())
     );
-    let again = fixture.run(&arguments).await;
-    let again: Value = serde_json::from_str(&again.out).unwrap();
+    let again = fixture.run(&arguments).await.json();
     assert_eq!(again["grant"], "replayed");
     assert_eq!(again["lease"]["lease_id"], printed["lease"]["lease_id"]);
 }
@@ -153,12 +132,11 @@ async fn handle_file_is_private() {
             std::fs::set_permissions(&path, PermissionsExt::from_mode(mode)).unwrap();
         }
         let ran = fixture.run(&["acquire", "k", "--handle-file", name]).await;
-        assert_eq!((ran.code, ran.out.as_str()), (Some(0), ""), "{ran:?}");
+        ran.is(0, "");
         let mode = std::fs::metadata(&path).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
         assert_eq!(fixture.inspect("k").await.state, LeaseState::Held);
-        let ran = fixture.run(&["release", "--handle", name]).await;
-        assert_eq!(ran.code, Some(0), "{ran:?}");
+        fixture.exits(0, &["release", "--handle", name]).await;
     }
     let files = std::fs::read_dir(fixture.home()).unwrap();
     let files = files.map(|file| file.unwrap().file_name().into_string().unwrap());
@@ -175,23 +153,21 @@ async fn handle_file_is_private() {
         "/dev/null".as_ref(),
     ] {
         let name = refused.to_str().unwrap();
-        let ran = fixture.run(&["acquire", "k", "--handle-file", name]).await;
-        assert_eq!(ran.code, Some(2), "{ran:?}");
-        assert!(ran.err.contains(name), "{ran:?}");
+        let ran = fixture
+            .exits(2, &["acquire", "k", "--handle-file", name])
+            .await;
+        ran.err_has(name);
         assert_eq!(fixture.inspect("k").await.state, LeaseState::Free);
     }
     let arguments = ["acquire", "k", "--handle-file", name, "--", "true"];
-    assert_eq!(fixture.run(&arguments).await.code, Some(2));
+    fixture.exits(2, &arguments).await;
 }
 
 #[tokio::test]
 async fn an_interrupted_wait_holds_nothing() {
     let fixture = Fixture::start().await;
     fixture.grant("k", "worker", Duration::from_secs(30)).await;
-    let child = fixture
-        .command(&["acquire", "k", "--", "true"])
-        .spawn()
-        .unwrap();
+    let child = fixture.command("acquire k -- true").spawn().unwrap();
     until("it asked", || fixture.proxy.counts().of("UpdateItem") > 1).await;
     signal(child.id(), Signal::INT);
     assert_eq!(code(child).await, Some(130));
@@ -201,10 +177,7 @@ async fn an_interrupted_wait_holds_nothing() {
 async fn grant_after_giving_up_is_released() {
     let fixture = Fixture::start().await;
     fixture.proxy.set_latency(Duration::from_millis(300));
-    let child = fixture
-        .command(&["acquire", "k", "--", "true"])
-        .spawn()
-        .unwrap();
+    let child = fixture.command("acquire k -- true").spawn().unwrap();
     until("it asked", || fixture.proxy.counts().of("UpdateItem") > 0).await;
     signal(child.id(), Signal::TERM);
     assert_eq!(code(child).await, Some(128 + 15));
@@ -218,8 +191,7 @@ async fn ignored_signal_stays_ignored() {
         "trap '' HUP; exec $LEASEHOLD acquire k -- sh -c 'kill -HUP $PPID; sleep 0.3; echo on'";
     let mut command = fixture.program("sh");
     command.args(["-c", line]);
-    let ran = ended(command).await;
-    assert_eq!((ran.code, ran.out.as_str()), (Some(0), "on\n"), "{ran:?}");
+    ended(command).await.is(0, "on\n");
 }
 
 /// Without its handle nobody could extend or release the lease.
@@ -227,15 +199,10 @@ async fn ignored_signal_stays_ignored() {
 async fn undelivered_lease_is_released() {
     let fixture = Fixture::start().await;
     let full = std::fs::File::create("/dev/full").unwrap();
-    let mut command = fixture.command(&["acquire", "k", "--ttl", "10m"]);
+    let mut command = fixture.command("acquire k --ttl 10m");
     command.stdout(full);
-    let ran = ended(command).await;
-    assert_eq!(ran.code, Some(1), "{ran:?}");
-    assert!(ran.err.contains("k is released again"), "{ran:?}");
-    let next = fixture
-        .run(&["acquire", "k", "--no-wait", "--", "true"])
-        .await;
-    assert_eq!(next.code, Some(0), "{next:?}");
+    ended(command).await.ended(1).err_has("k is released again");
+    fixture.exits(0, "acquire k --no-wait -- true").await;
 }
 
 #[tokio::test]
@@ -243,9 +210,7 @@ async fn closed_output_acquires_nothing() {
     let fixture = Fixture::start().await;
     let mut command = fixture.program("sh");
     command.args(["-c", "$LEASEHOLD acquire k >&-"]);
-    let ran = ended(command).await;
-    assert_eq!(ran.code, Some(2), "{ran:?}");
-    assert!(ran.err.contains("--handle-file"), "{ran:?}");
+    ended(command).await.ended(2).err_has("--handle-file");
     assert_eq!(fixture.proxy.counts().iter().count(), 0);
 }
 
@@ -253,8 +218,7 @@ async fn closed_output_acquires_nothing() {
 async fn unanswered_request_can_be_repeated() {
     let fixture = Fixture::start().await;
     fixture.proxy.inject(Fault::LoseAnswer, "UpdateItem", 20);
-    let ran = fixture.run(&["acquire", "k", "--no-wait"]).await;
-    assert_eq!(ran.code, Some(3), "{ran:?}");
+    let ran = fixture.exits(3, "acquire k --no-wait").await;
     let (_, rest) = ran.err.split_once(" with --holder ").unwrap();
     let (given, _) = rest.split_once(" asks for").unwrap();
     let words = given.replace(" --request-id ", " ");
@@ -269,7 +233,6 @@ async fn unanswered_request_can_be_repeated() {
         "--request-id",
         id,
     ];
-    let ran = fixture.run(&again).await;
-    assert_eq!(ran.code, Some(0), "{ran:?}");
-    assert!(ran.out.contains("\"grant\": \"replayed\""), "{ran:?}");
+    let ran = fixture.exits(0, &again).await;
+    ran.out_has("\"grant\": \"replayed\"");
 }

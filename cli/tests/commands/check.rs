@@ -6,18 +6,17 @@ use std::process::Command;
 
 use leasehold::{ErrorKind, Retriable};
 use leasehold_asl::Rule;
-use serde_json::Value;
 
-use crate::fixture::{LEASEHOLD, Ran};
+use crate::fixture::{LEASEHOLD, Ran, Words};
 
 const CORPUS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../asl/corpus/");
 
-fn run(arguments: &[&str]) -> Ran {
+fn run(arguments: impl Words) -> Ran {
     let mut command = Command::new(LEASEHOLD);
     command
         .arg("check")
         .current_dir(CORPUS)
-        .args(arguments)
+        .args(arguments.words())
         .output()
         .unwrap()
         .into()
@@ -51,24 +50,19 @@ fn findings_show_line_path_and_cure() {
 
 #[test]
 fn exit_code_shows_findings_and_unreadable() {
-    assert_eq!(run(&["sound/01-smallest.asl.json"]).code, Some(0));
-    assert_eq!(run(&["sound/32-start-and-wait.asl.json"]).code, Some(0));
-    assert_eq!(
-        run(&[
-            "sound/01-smallest.asl.json",
-            "faulty/05-limit-over-ttl.asl.json"
-        ])
-        .code,
-        Some(1)
-    );
-    let unreadable = run(&["faulty/05-limit-over-ttl.asl.json", "nowhere.json"]);
-    assert_eq!(unreadable.code, Some(2));
-    assert!(unreadable.out.contains("1 file not read"));
+    run(&["sound/01-smallest.asl.json"]).ended(0);
+    run(&["sound/32-start-and-wait.asl.json"]).ended(0);
+    run(&[
+        "sound/01-smallest.asl.json",
+        "faulty/05-limit-over-ttl.asl.json",
+    ])
+    .ended(1);
+    let unreadable = run(&["faulty/05-limit-over-ttl.asl.json", "nowhere.json"]).ended(2);
+    unreadable.out_has("1 file not read");
     // This file is JSON, but no definition.
-    let other = run(&["faulty/expected.json"]);
-    assert_eq!(other.code, Some(2));
-    assert!(other.out.contains("nothing was checked"), "{other:?}");
-    assert!(other.out.contains("faulty/expected.json:1:1: expected a state machine (StartAt, States) or a template (Resources)"));
+    let other = run(&["faulty/expected.json"]).ended(2);
+    other.out_has("nothing was checked");
+    other.out_has("faulty/expected.json:1:1: expected a state machine (StartAt, States) or a template (Resources)");
 }
 
 #[test]
@@ -79,8 +73,7 @@ fn machine_without_calls_has_no_fault_and_a_line_says_so() {
     std::fs::write(&file, task).unwrap();
     let file = file.to_str().unwrap();
     for format in ["human", "json", "sarif"] {
-        let ran = run(&["--format", format, file]);
-        assert_eq!(ran.code, Some(0), "{ran:?}");
+        let ran = run(&["--format", format, file]).ended(0);
         assert!(
             ran.err.contains("no lease was checked") && ran.err.contains("--acquire NAME"),
             "{ran:?}"
@@ -94,21 +87,18 @@ fn machine_without_calls_has_no_fault_and_a_line_says_so() {
 #[test]
 fn options_rename_functions_and_skip_rules() {
     let file = "faulty/33-shorter-after-extend.asl.yaml";
-    assert_eq!(run(&["--allow", "outlasts", file]).code, Some(0));
-    assert_eq!(
-        run(&["--margin-ms", "0", "--guard-ms", "0", file]).code,
-        Some(1)
-    );
+    run(&["--allow", "outlasts", file]).ended(0);
+    run(&["--margin-ms", "0", "--guard-ms", "0", file]).ended(1);
     // If the extend counts as the acquire, it begins a section of its own, which cannot be separated from the one before.
     let named = run(&["--format", "json", "--acquire", "my-stack-extend", file]);
-    let printed: Value = serde_json::from_str(&named.out).unwrap();
+    let printed = named.json();
     assert_eq!(printed["machines"][0]["acquires"], 2);
 }
 
 #[test]
 fn json_lists_findings_with_place() {
     let output = run(&["--format", "json", "faulty/05-limit-over-ttl.asl.json"]);
-    let printed: Value = serde_json::from_str(&output.out).unwrap();
+    let printed = output.json();
     let finding = &printed["machines"][0]["findings"][0];
     assert_eq!(
         (&finding["rule"], &finding["state"]),
@@ -134,7 +124,7 @@ fn code_scanning_gets_sarif() {
         "faulty/24-released-while-running.asl.json",
         "nowhere.json",
     ]);
-    let printed: Value = serde_json::from_str(&output.out).unwrap();
+    let printed = output.json();
     assert_eq!(printed["version"], "2.1.0");
     let run = &printed["runs"][0];
     assert_eq!(run["tool"]["driver"]["name"], "leasehold-check");
@@ -225,7 +215,6 @@ fn check_stays_within_template_directory() {
     }
     let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples");
     let nested = format!("{examples}/nested/template.yaml");
-    assert_eq!(run(&[&nested]).code, Some(2));
-    let allowed = run(&["--within", examples, &nested]);
-    assert_eq!(allowed.code, Some(0), "{allowed:?}");
+    run(&[&nested]).ended(2);
+    run(&["--within", examples, &nested]).ended(0);
 }

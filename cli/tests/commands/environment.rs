@@ -12,7 +12,7 @@ use leasehold_local::{Fault, session_token};
 async fn missing_setting_is_named_with_cure() {
     let fixture = Fixture::start().await;
     let gone = |names: &[&str]| {
-        let mut command = fixture.command(&["ls"]);
+        let mut command = fixture.command("ls");
         for name in names {
             command.env_remove(name);
         }
@@ -32,7 +32,7 @@ async fn missing_setting_is_named_with_cure() {
         ),
     ] {
         let ran = ended(gone(names)).await;
-        assert_eq!((ran.code, ran.out.as_str()), (Some(3), ""), "{ran:?}");
+        ran.is(3, "");
         let lines: Vec<_> = ran.err.lines().collect();
         assert!(
             lines[0].starts_with(&format!("leasehold: {what}")),
@@ -41,40 +41,30 @@ async fn missing_setting_is_named_with_cure() {
         assert!(lines[1].contains(cure), "{ran:?}");
         assert_eq!(lines.len(), 2, "{ran:?}");
     }
-    let mut bad = fixture.command(&["ls"]);
+    let mut bad = fixture.command("ls");
     bad.env("LEASE_GUARD_MS", "soon");
-    let ran = ended(bad).await;
-    assert_eq!(ran.code, Some(3));
-    assert!(ran.err.contains("LEASE_GUARD_MS"), "{ran:?}");
+    ended(bad).await.ended(3).err_has("LEASE_GUARD_MS");
 }
 
 #[tokio::test]
 async fn each_table_failure_has_its_text() {
     let fixture = Fixture::start().await;
-    let ran = fixture.run(&["show", "k", "--table", "other"]).await;
-    assert_eq!(ran.code, Some(3), "{ran:?}");
-    assert!(ran.err.contains("there is no table other"), "{ran:?}");
-    assert!(ran.err.contains("check --table"), "{ran:?}");
-    let ran = fixture.run(&["ls", "--table", "no table!"]).await;
-    assert_eq!(ran.code, Some(3), "{ran:?}");
-    assert!(ran.err.contains("is not a valid table name"), "{ran:?}");
+    let ran = fixture.exits(3, "show k --table other").await;
+    ran.err_has("there is no table other");
+    ran.err_has("check --table");
+    let ran = fixture.exits(3, "ls --table 'no table!'").await;
+    ran.err_has("is not a valid table name");
     fixture.proxy.inject(Fault::Denied, "Query", 1);
-    let ran = fixture.run(&["show", "k"]).await;
-    assert_eq!(ran.code, Some(3), "{ran:?}");
-    assert!(
-        ran.err.contains("needs dynamodb:Query on table leases"),
-        "{ran:?}"
-    );
+    let ran = fixture.exits(3, "show k").await;
+    ran.err_has("needs dynamodb:Query on table leases");
     let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", nobody.local_addr().unwrap());
     drop(nobody);
-    let ran = fixture.run(&["show", "k", "--endpoint-url", &url]).await;
-    assert_eq!(ran.code, Some(3), "{ran:?}");
-    assert!(ran.err.contains("check the network"), "{ran:?}");
     let ran = fixture
-        .run(&["show", "k", "--endpoint-url", "nonsense"])
+        .exits(3, &["show", "k", "--endpoint-url", &url])
         .await;
-    assert_eq!(ran.code, Some(2), "{ran:?}");
+    ran.err_has("check the network");
+    fixture.exits(2, "show k --endpoint-url nonsense").await;
 }
 
 #[tokio::test]
@@ -107,10 +97,10 @@ async fn profile_fills_missing_environment() {
     by_variable.env("AWS_PROFILE", "ops");
     assert_eq!(ended(by_variable).await.code, Some(0));
     // `--profile` takes precedence: with the environment's own credentials nothing would be missing.
-    let typo = fixture.run(&["ls", "--profile", "opps"]).await;
-    assert_eq!((typo.code, typo.out.as_str()), (Some(3), ""), "{typo:?}");
-    assert!(typo.err.contains("opps"), "{typo:?}");
-    assert_eq!(fixture.run(&["ls", "--profile", "ops"]).await.code, Some(0));
+    let typo = fixture.run("ls --profile opps").await;
+    typo.is(3, "");
+    typo.err_has("opps");
+    fixture.exits(0, "ls --profile ops").await;
     // The other way to set the endpoint.
     let url = fixture.proxy.url();
     let mut by_option = bare(&["ls", "--profile", "ops", "--endpoint-url", &url]);
@@ -154,8 +144,7 @@ async fn completions_and_manual_show_nothing_hidden() {
         ("zsh", "#compdef leasehold"),
         ("fish", "complete -c leasehold"),
     ] {
-        let ran = fixture.run(&["completions", shell]).await;
-        assert_eq!(ran.code, Some(0), "{ran:?}");
+        let ran = fixture.exits(0, &["completions", shell]).await;
         assert!(
             ran.out.contains(sign) && ran.out.contains("force-release"),
             "{}",
@@ -163,29 +152,21 @@ async fn completions_and_manual_show_nothing_hidden() {
         );
         assert!(!ran.out.contains("__guard"), "{}", ran.out);
     }
-    let ran = fixture.run(&["man"]).await;
-    assert!(ran.out.contains(".TH leasehold 1"), "{}", ran.out);
-    let ran = fixture.run(&["man", "table", "create"]).await;
-    assert!(
-        ran.out.contains(".TH leasehold-table-create 1"),
-        "{}",
-        ran.out
-    );
-    let ran = fixture.run(&["man", "acquires"]).await;
-    assert_eq!(ran.code, Some(2), "{ran:?}");
-    assert!(ran.err.contains("acquire, extend"), "{}", ran.err);
+    fixture.run("man").await.out_has(".TH leasehold 1");
+    let ran = fixture.run("man table create").await;
+    ran.out_has(".TH leasehold-table-create 1");
+    let ran = fixture.exits(2, "man acquires").await;
+    ran.err_has("acquire, extend");
     let version = concat!("\"leasehold ", env!("CARGO_PKG_VERSION"), "\"");
-    let ran = fixture.run(&["man", "acquire"]).await;
-    assert!(ran.out.contains(version), "{}", ran.out);
-    assert!(!fixture.run(&["man"]).await.out.contains("leasehold\\-help"));
+    fixture.run("man acquire").await.out_has(version);
+    assert!(!fixture.run("man").await.out.contains("leasehold\\-help"));
     let directory = fixture.home().join("man1");
-    let ran = fixture
-        .run(&["man", "--to", directory.to_str().unwrap()])
+    fixture
+        .exits(0, &["man", "--to", directory.to_str().unwrap()])
         .await;
-    assert_eq!(ran.code, Some(0), "{ran:?}");
     let page = std::fs::read_to_string(directory.join("leasehold-acquire.1")).unwrap();
     assert!(page.contains("LEASEHOLD_FENCING_TOKEN"), "{page}");
-    let mut version = fixture.run(&["--version"]).await;
+    let mut version = fixture.run("--version").await;
     version.out.truncate(10);
     assert_eq!(version.out, "leasehold ");
 }
@@ -213,8 +194,9 @@ async fn wrong_clock_is_reported() {
             let _ = connection.write_all(answer.as_bytes());
         }
     });
-    let ran = fixture.run(&["show", "k", "--endpoint-url", &url]).await;
-    assert_eq!(ran.code, Some(3), "{ran:?}");
+    let ran = fixture
+        .exits(3, &["show", "k", "--endpoint-url", &url])
+        .await;
     let said: Vec<_> = ran
         .err
         .lines()

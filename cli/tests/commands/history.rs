@@ -9,7 +9,7 @@ use axum::http::{HeaderMap, StatusCode};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::fixture::{Fixture, Ran, code, ended, signal, until};
+use crate::fixture::{Fixture, Ran, Words, code, ended, signal, until};
 
 const RELEASED: &str = r#"{"timestamp":"2026-11-21T03:00:07.120000Z","message":"answered","operation":"release","outcome":"released","key":"k","holder":"a","fencing_token":5,"acquired_at":"2026-11-21T03:00:00.120Z"}"#;
 
@@ -71,14 +71,14 @@ impl Account {
         Self { fixture, logs, url }
     }
 
-    fn command(&self, arguments: &[&str]) -> std::process::Command {
-        let mut command = self.fixture.command(&["history", "k"]);
-        command.args(arguments);
+    fn command(&self, arguments: impl Words) -> std::process::Command {
+        let mut command = self.fixture.command("history k");
+        command.args(arguments.words());
         command.env("AWS_ENDPOINT_URL_CLOUDWATCH_LOGS", &self.url);
         command
     }
 
-    async fn run(&self, arguments: &[&str]) -> Ran {
+    async fn run(&self, arguments: impl Words) -> Ran {
         ended(self.command(arguments)).await
     }
 
@@ -98,9 +98,8 @@ async fn query_finds_grants() {
         ..Logs::default()
     };
     let account = Account::start(logs).await;
-    let ran = account.run(&["--stack", "leasehold", "--json"]).await;
-    assert_eq!(ran.code, Some(0), "{ran:?}");
-    let answer: Value = serde_json::from_str(&ran.out).unwrap();
+    let ran = account.run("--stack leasehold --json").await.ended(0);
+    let answer = ran.json();
     let expected = json!([{"fencing_token": 5, "holder": "a", "granted_at": "2026-11-21T03:00:00.120Z", "ended": "released",
         "ended_at": "2026-11-21T03:00:07.120Z", "held_ms": 7000, "by": null, "why": null, "waited_ms": null}]);
     assert_eq!(
@@ -139,15 +138,12 @@ async fn missing_permission_is_named() {
             ..Logs::default()
         };
         let account = Account::start(logs).await;
-        let ran = account.run(&["--stack", "leasehold"]).await;
-        assert_eq!(ran.code, Some(3), "{ran:?}");
-        assert!(ran.err.contains(action), "{ran:?}");
+        let ran = account.run("--stack leasehold").await.ended(3);
+        ran.err_has(action);
         assert_eq!(account.asked().contains(&"StopQuery".to_owned()), stops);
     }
     let account = Account::start(Logs::default()).await;
-    let ran = account.run(&[]).await;
-    assert_eq!(ran.code, Some(3), "{ran:?}");
-    assert!(ran.err.contains("--stack NAME"), "{ran:?}");
+    account.run("").await.ended(3).err_has("--stack NAME");
 }
 
 #[tokio::test]
@@ -157,7 +153,7 @@ async fn interrupt_stops_the_query() {
         ..Logs::default()
     };
     let account = Account::start(logs).await;
-    let program = account.command(&["--stack", "leasehold"]).spawn().unwrap();
+    let program = account.command("--stack leasehold").spawn().unwrap();
     let pid = program.id();
     let asks = || account.asked().contains(&"GetQueryResults".to_owned());
     until("it asks for the results", asks).await;
@@ -176,10 +172,14 @@ async fn nothing_found_is_a_no() {
     std::fs::create_dir(&home).unwrap();
     std::fs::write(home.join("ReleaseFunction.log"), format!("{RELEASED}\n")).unwrap();
     let logs = home.to_str().unwrap();
-    let ran = account.run(&["--logs", logs, "--since", "1s"]).await;
-    assert_eq!(ran.code, Some(1), "{ran:?}");
-    assert!(ran.err.contains("reports a grant of k"), "{ran:?}");
-    let ran = account.run(&["--logs", &format!("{logs}/none")]).await;
-    assert_eq!(ran.code, Some(3), "{ran:?}");
+    let ran = account
+        .run(&["--logs", logs, "--since", "1s"])
+        .await
+        .ended(1);
+    ran.err_has("reports a grant of k");
+    account
+        .run(&["--logs", &format!("{logs}/none")])
+        .await
+        .ended(3);
     assert_eq!(account.asked(), Vec::<String>::new());
 }

@@ -123,7 +123,7 @@ fn in_a_definition() {
             let ran = run(place.path(), &["check", "--format", format, file]);
             assert_shown(&ran, &format!("check --format {format} {file}"));
             if format != "human" {
-                let printed: Value = serde_json::from_str(&ran.out).unwrap();
+                let printed = ran.json();
                 let named = &printed["machines"][0]["findings"][0]["path"][0]["state"];
                 assert!(named.is_null() || *named == format!("{hostile}Acquire"));
             }
@@ -187,10 +187,9 @@ fn in_a_specification() {
     // A machine is printed byte by byte, or not at all.
     for spec in ["a", "h"] {
         let ran = run(place.path(), &["weave", "--output", "-", spec]);
-        assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""), "{ran:?}");
-        assert!(ran.err.contains("--output FILE"), "{ran:?}");
-        let ran = run(place.path(), &["weave", "--output", "woven", spec]);
-        assert_eq!(ran.code, Some(0), "{ran:?}");
+        ran.is(2, "");
+        ran.err_has("--output FILE");
+        run(place.path(), &["weave", "--output", "woven", spec]).ended(0);
     }
     let written = std::fs::read_to_string(place.path().join("woven")).unwrap();
     assert!(written.contains('\u{202e}'));
@@ -247,7 +246,7 @@ async fn in_a_table() {
         &["extend", "--handle", &holder],
     ];
     for arguments in all {
-        let ran = fixture.run(arguments).await;
+        let ran = fixture.run(*arguments).await;
         assert_shown(&ran, &format!("{arguments:?}"));
     }
     let ran = fixture.run(&["ls", "--table", &holder]).await;
@@ -257,7 +256,7 @@ async fn in_a_table() {
     let of = format!("{holder}={holder}");
     let ran = fixture.run(&[&acquire[..], &[&of]].concat()).await;
     assert_shown(&ran, "acquire");
-    let printed: Value = serde_json::from_str(&ran.out).unwrap();
+    let printed = ran.json();
     assert_eq!(printed["lease"]["holder"], holder);
     let file = fixture.home().join("handle.json");
     std::fs::write(&file, &ran.out).unwrap();

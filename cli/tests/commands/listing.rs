@@ -7,7 +7,6 @@ use crate::fixture::{Fixture, code, masked, signal};
 use leasehold::{AuditReason, Key, Operator, Reason};
 use leasehold_local::Fault;
 use rustix::process::Signal;
-use serde_json::Value;
 
 const LONG: Duration = Duration::from_secs(600);
 
@@ -27,8 +26,7 @@ async fn filled() -> Fixture {
 async fn list_prints_table_or_json() {
     let fixture = filled().await;
     assert_eq!(fixture.secrets(), 3, "each run looks for them");
-    let ran = fixture.run(&["ls"]).await;
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let ran = fixture.exits(0, "ls").await;
     assert_eq!(
         masked(&ran.out),
         "KEY  STATE  ENDS  TOKEN  HOLDER\n\
@@ -36,10 +34,10 @@ async fn list_prints_table_or_json() {
          orders/1  held  in 9 min N s  TOKEN  worker 1\n\
          orders/2  held  in 9 min N s  TOKEN  worker 1\n"
     );
-    let ran = fixture
-        .run(&["ls", "--prefix", "orders/", "--limit", "1", "--json"])
-        .await;
-    let printed: Value = serde_json::from_str(&ran.out).unwrap();
+    let printed = fixture
+        .run("ls --prefix orders/ --limit 1 --json")
+        .await
+        .json();
     assert_eq!(printed["leases"].as_array().unwrap().len(), 1);
     let fields: Vec<_> = printed["leases"][0].as_object().unwrap().keys().collect();
     assert_eq!(
@@ -57,10 +55,10 @@ async fn list_prints_table_or_json() {
             "version"
         ]
     );
-    let nothing = fixture.run(&["ls", "--state", "expired"]).await;
-    assert_eq!((nothing.code, nothing.out.as_str()), (Some(0), ""));
+    let nothing = fixture.run("ls --state expired").await;
+    nothing.is(0, "");
     assert_eq!(nothing.err, "leasehold: no lease matches\n");
-    let nothing = fixture.run(&["ls", "--state", "expired", "--json"]).await;
+    let nothing = fixture.run("ls --state expired --json").await;
     assert_eq!(nothing.out, "{\"leases\":[\n]}\n");
 }
 
@@ -70,7 +68,7 @@ async fn long_list_is_whole_and_aligned() {
     for n in 0..230 {
         fixture.grant(&format!("k{n:03}"), "h", LONG).await;
     }
-    let ran = fixture.run(&["ls"]).await;
+    let ran = fixture.run("ls").await;
     let lines: Vec<_> = ran.out.lines().collect();
     assert_eq!(lines.len(), 231);
     let columns = |line: &str| line.find(" h").unwrap();
@@ -81,8 +79,7 @@ async fn long_list_is_whole_and_aligned() {
         "{}",
         ran.out
     );
-    let ran = fixture.run(&["ls", "--json"]).await;
-    let printed: Value = serde_json::from_str(&ran.out).unwrap();
+    let printed = fixture.run("ls --json").await.json();
     assert_eq!(printed["leases"].as_array().unwrap().len(), 230);
 }
 
@@ -91,8 +88,7 @@ async fn show_prints_all_of_a_key() {
     let fixture = filled().await;
     let key = Key::new("orders/1").unwrap();
     let _ = fixture.leases().freeze(&key, &incident()).await.unwrap();
-    let ran = fixture.run(&["show", "orders/1"]).await;
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let ran = fixture.exits(0, "show orders/1").await;
     assert_eq!(
         masked(&ran.out),
         "key  orders/1\n\
@@ -105,23 +101,19 @@ async fn show_prints_all_of_a_key() {
          ttl  10 min\n\
          operator  freeze by alice N s ago: incident 77\n"
     );
-    let ran = fixture.run(&["show", "orders/1", "--json"]).await;
-    let printed: Value = serde_json::from_str(&ran.out).unwrap();
+    let printed = fixture.run("show orders/1 --json").await.json();
     assert_eq!(
         (&printed["outcome"], &printed["state"], &printed["frozen"]),
         (&"found".into(), &"held".into(), &true.into())
     );
-    let absent = fixture.run(&["show", "nowhere"]).await;
-    assert_eq!((absent.code, absent.out.as_str()), (Some(1), ""));
+    let absent = fixture.run("show nowhere").await;
+    absent.is(1, "");
     assert_eq!(
         absent.err,
         "leasehold: nowhere was never leased, or its row has been purged\n"
     );
-    let absent = fixture.run(&["show", "nowhere", "--json"]).await;
-    assert_eq!(
-        (absent.code, absent.out.as_str()),
-        (Some(1), "{\n  \"outcome\": \"absent\"\n}\n")
-    );
+    let absent = fixture.run("show nowhere --json").await;
+    absent.is(1, "{\n  \"outcome\": \"absent\"\n}\n");
 }
 
 fn incident() -> AuditReason {
@@ -144,23 +136,21 @@ async fn free_keys_are_counted_and_listed() {
         .limit_to(&key("idle"), none, &incident())
         .await
         .unwrap();
-    let ran = fixture.run(&["ls"]).await;
+    let ran = fixture.run("ls").await;
     assert_eq!(
         ran.err,
         "leasehold: 2 keys frozen (--frozen); 1 key limited (--limited)\n"
     );
-    let ran = fixture.run(&["ls", "--prefix", "deploy"]).await;
+    let ran = fixture.run("ls --prefix deploy").await;
     assert_eq!(ran.err, "");
-    let ran = fixture.run(&["ls", "--frozen", "--waiting"]).await;
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let ran = fixture.exits(0, "ls --frozen --waiting").await;
     assert_eq!(
         masked(&ran.out),
         "KEY  STATE  FROZEN  LIMIT  WAITING  HOLDER\n\
          idle  free  yes  0\n\
          orders/1  held  yes  worker 1\n"
     );
-    let ran = fixture.run(&["ls", "--limited", "--json"]).await;
-    let printed: Value = serde_json::from_str(&ran.out).unwrap();
+    let printed = fixture.run("ls --limited --json").await.json();
     let keys = printed["keys"].as_array().unwrap();
     assert_eq!(keys.len(), 1);
     assert_eq!(
@@ -171,7 +161,7 @@ async fn free_keys_are_counted_and_listed() {
         ),
         (&"found".into(), &"idle".into(), &0.into())
     );
-    let ran = fixture.run(&["ls", "--waiting"]).await;
+    let ran = fixture.run("ls --waiting").await;
     assert_eq!(
         (ran.code, &*ran.err),
         (Some(0), "leasehold: no key matches\n")
@@ -185,12 +175,8 @@ async fn list_works_without_count_permission() {
     fixture
         .proxy
         .inject_matching(Fault::Denied, "Scan", on_the_table, 1);
-    let ran = fixture.run(&["ls"]).await;
-    assert_eq!(ran.code, Some(0), "{ran:?}");
-    assert!(
-        ran.err.contains("needs dynamodb:Scan on the table"),
-        "{ran:?}"
-    );
+    let ran = fixture.exits(0, "ls").await;
+    ran.err_has("needs dynamodb:Scan on the table");
 }
 
 #[tokio::test]
@@ -206,8 +192,7 @@ async fn unanswered_read_changed_nothing() {
     ] {
         fixture.proxy.reset();
         fixture.proxy.inject(Fault::ServerError, request, 10);
-        let ran = fixture.run(arguments).await;
-        assert_eq!(ran.code, Some(3), "{ran:?}");
+        let ran = fixture.exits(3, arguments).await;
         assert!(!ran.err.contains("outcome is unknown"), "{ran:?}");
     }
 }
@@ -218,7 +203,7 @@ async fn semaphore_shows_permits_held() {
     let lease = fixture.grant_permit("pool", "a", 3).await;
     fixture.grant_permit("pool", "b", 3).await;
     let _ = fixture.leases().release(&lease).await.unwrap();
-    let ran = fixture.run(&["show", "pool"]).await;
+    let ran = fixture.run("show pool").await;
     let said = masked(&ran.out);
     assert!(said.contains("\npermits  1 of 2 held\n"), "{said}");
 }
@@ -226,29 +211,26 @@ async fn semaphore_shows_permits_held() {
 #[tokio::test]
 async fn holders_are_listed_with_leases() {
     let fixture = filled().await;
-    let ran = fixture.run(&["holders"]).await;
+    let ran = fixture.run("holders").await;
     assert_eq!(
         masked(&ran.out),
         "LEASES  FIRST ENDS  HOLDER  KEYS\n\
          1  in 9 min N s  bob\\u001b[2J  deploy\n\
          2  in 9 min N s  worker 1  orders/1, orders/2\n"
     );
-    let ran = fixture.run(&["holders", "--json"]).await;
-    let printed: Value = serde_json::from_str(&ran.out).unwrap();
+    let printed = fixture.run("holders --json").await.json();
     assert_eq!(printed["holders"][1]["holder"], "worker 1");
     assert_eq!(printed["holders"][1]["leases"].as_array().unwrap().len(), 2);
-    let ran = fixture.run(&["holders", "worker 1", "--json"]).await;
-    let printed: Value = serde_json::from_str(&ran.out).unwrap();
+    let printed = fixture.run("holders 'worker 1' --json").await.json();
     assert_eq!(printed["leases"][1]["key"], "orders/2");
-    let nobody = fixture.run(&["holders", "nobody"]).await;
-    assert_eq!((nobody.code, nobody.out.as_str()), (Some(1), ""));
+    fixture.run("holders nobody").await.is(1, "");
 }
 
 #[tokio::test]
 async fn watch_prints_changes_by_line() {
     let fixture = Fixture::start().await;
     let held = fixture.grant("a", "worker 1", LONG).await.lease;
-    let mut command = fixture.command(&["watch", "--every", "1s"]);
+    let mut command = fixture.command("watch --every 1s");
     let mut watch = command.spawn().unwrap();
     let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines();
     let (sender, mut printed) = tokio::sync::mpsc::unbounded_channel();

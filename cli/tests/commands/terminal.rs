@@ -134,8 +134,7 @@ async fn long_arn_fits_a_row() {
         said.contains("orders:7f3c") && !said.contains("arn:"),
         "{said}"
     );
-    let ran = fixture.run(&["ls"]).await;
-    assert!(ran.out.contains(execution), "{ran:?}");
+    fixture.run("ls").await.out_has(execution);
 }
 
 #[tokio::test]
@@ -150,6 +149,5 @@ async fn only_shown_holder_is_evicted() {
     session.types("y\n");
     session.until_it_says("worker 7 no longer holds k").await;
     assert_eq!(session.code().await, Some(1));
-    let ran = fixture.run(&["show", "k"]).await;
-    assert!(ran.out.contains("worker 8"), "{ran:?}");
+    fixture.run("show k").await.out_has("worker 8");
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::fixture::{LEASEHOLD, Ran};
+use crate::fixture::{LEASEHOLD, Ran, Words};
 
 const PLAIN: &str = r#"{
   "StartAt": "Count",
@@ -47,11 +47,11 @@ impl Place {
         names
     }
 
-    fn run(&self, arguments: &[&str]) -> Ran {
+    fn run(&self, arguments: impl Words) -> Ran {
         let mut command = Command::new(LEASEHOLD);
         command
             .arg("weave")
-            .args(arguments)
+            .args(arguments.words())
             .arg(self.file("count.weave.yaml"))
             .output()
             .unwrap()
@@ -62,7 +62,7 @@ impl Place {
 #[test]
 fn writes_only_beside_specification() {
     let place = Place::new();
-    let output = place.run(&[]);
+    let output = place.run("");
     assert_eq!((output.code, &*output.out), (Some(0), ""));
     assert!(place.read("guarded.asl.json").contains("CountAcquire"));
     assert_eq!(place.read("count.asl.json"), PLAIN);
@@ -76,8 +76,7 @@ fn writes_only_beside_specification() {
         output.err
     );
     // A second time over its own output, and over its own output of another specification.
-    let again = place.run(&[]);
-    assert_eq!(again.code, Some(0));
+    let again = place.run("").ended(0);
     assert!(
         again.err.ends_with("guarded.asl.json: is up to date\n"),
         "{}",
@@ -85,7 +84,7 @@ fn writes_only_beside_specification() {
     );
     let other = SPEC.replace("200", "300");
     std::fs::write(place.file("count.weave.yaml"), other).unwrap();
-    assert_eq!(place.run(&[]).code, Some(0));
+    place.run("").ended(0);
     assert!(
         place
             .read("guarded.asl.json")
@@ -98,17 +97,10 @@ fn overwrites_only_its_own_files() {
     let place = Place::new();
     for theirs in [PLAIN, "not a machine at all"] {
         std::fs::write(place.file("guarded.asl.json"), theirs).unwrap();
-        let output = place.run(&[]);
-        assert_eq!(output.code, Some(2));
-        assert!(
-            output
-                .err
-                .contains("guarded.asl.json: exists already, and was not woven"),
-            "{}",
-            output.err
-        );
+        let output = place.run("").ended(2);
+        output.err_has("guarded.asl.json: exists already, and was not woven");
         assert_eq!(place.read("guarded.asl.json"), theirs);
-        assert_eq!(place.run(&["--force"]).code, Some(0));
+        place.run("--force").ended(0);
         assert!(place.read("guarded.asl.json").contains("CountAcquire"));
     }
 }
@@ -121,19 +113,18 @@ fn output_can_replace_the_machine() {
         SPEC.replace("guarded", "count"),
     )
     .unwrap();
-    assert_eq!(place.run(&[]).code, Some(2));
+    place.run("").ended(2);
     assert_eq!(place.read("count.asl.json"), PLAIN);
-    assert_eq!(place.run(&["--force"]).code, Some(0));
+    place.run("--force").ended(0);
     let once = place.read("count.asl.json");
-    assert_eq!(place.run(&[]).code, Some(0));
+    place.run("").ended(0);
     assert_eq!(place.read("count.asl.json"), once);
 }
 
 #[test]
 fn dry_run_prints_working_patch() {
     let place = Place::new();
-    let output = place.run(&["--dry-run"]);
-    assert_eq!(output.code, Some(0));
+    let output = place.run("--dry-run").ended(0);
     assert_eq!(place.names(), ["count.asl.json", "count.weave.yaml"]);
     let patch = output.out;
     assert!(
@@ -148,7 +139,7 @@ fn dry_run_prints_working_patch() {
         .arg(place.file("patched"))
         .arg(place.file("patch"))
         .status();
-    place.run(&[]);
+    place.run("");
     if patched.is_ok_and(|status| status.success()) {
         assert_eq!(place.read("patched"), place.read("guarded.asl.json"));
     }
@@ -157,19 +148,16 @@ fn dry_run_prints_working_patch() {
 #[test]
 fn check_compares_output_with_result() {
     let place = Place::new();
-    let output = place.run(&["--check"]);
-    assert_eq!(output.code, Some(1));
-    assert!(output.err.contains("guarded.asl.json: does not exist"));
-    place.run(&[]);
-    let output = place.run(&["--check"]);
-    assert_eq!(output.code, Some(0), "{}", output.err);
+    let output = place.run("--check").ended(1);
+    output.err_has("guarded.asl.json: does not exist");
+    place.run("");
+    place.run("--check").ended(0);
     let edited = place
         .read("guarded.asl.json")
         .replace("\"TimeoutSeconds\": 30", "\"TimeoutSeconds\": 31");
     std::fs::write(place.file("guarded.asl.json"), &edited).unwrap();
-    let output = place.run(&["--check", "--dry-run"]);
-    assert_eq!(output.code, Some(1));
-    assert!(output.out.starts_with("--- "));
+    let output = place.run("--check --dry-run").ended(1);
+    output.out_begins("--- ");
     assert_eq!(place.read("guarded.asl.json"), edited);
 }
 
@@ -181,9 +169,8 @@ fn output_without_file_is_printed() {
         (SPEC.to_owned(), &["--output", "-"]),
     ] {
         std::fs::write(place.file("count.weave.yaml"), spec).unwrap();
-        let output = place.run(arguments);
-        assert_eq!(output.code, Some(0));
-        assert!(output.out.contains("CountAcquire"));
+        let output = place.run(arguments).ended(0);
+        output.out_has("CountAcquire");
         assert_eq!(place.names(), ["count.asl.json", "count.weave.yaml"]);
     }
 }
@@ -196,19 +183,11 @@ fn refusal_names_place_writes_nothing() {
         SPEC.replace("[Count]", "[Cuont]"),
     )
     .unwrap();
-    let output = place.run(&[]);
-    assert_eq!(output.code, Some(2));
-    assert!(
-        output
-            .err
-            .contains("count.weave.yaml:4:15: there is no state \"Cuont\""),
-        "{}",
-        output.err
-    );
+    let output = place.run("").ended(2);
+    output.err_has("count.weave.yaml:4:15: there is no state \"Cuont\"");
     std::fs::remove_file(place.file("count.asl.json")).unwrap();
-    let output = place.run(&[]);
-    assert_eq!(output.code, Some(2));
-    assert!(output.err.contains("count.asl.json: "), "{}", output.err);
+    let output = place.run("").ended(2);
+    output.err_has("count.asl.json: ");
     assert_eq!(place.names(), ["count.weave.yaml"]);
 }
 
@@ -219,16 +198,16 @@ fn what_is_there_keeps_its_rights() {
     let place = Place::new();
     let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
     let guarded = place.file("guarded.asl.json");
-    place.run(&[]);
+    place.run("");
     assert_eq!(mode(&guarded), 0o644);
     // Unchanged output is not written again.
     let file = || std::os::unix::fs::MetadataExt::ino(&std::fs::metadata(&guarded).unwrap());
     let before = file();
-    place.run(&[]);
+    place.run("");
     assert_eq!(file(), before);
     std::fs::set_permissions(&guarded, std::fs::Permissions::from_mode(0o600)).unwrap();
     std::fs::write(place.file("count.weave.yaml"), SPEC.replace("200", "300")).unwrap();
-    place.run(&[]);
+    place.run("");
     assert_eq!(mode(&guarded), 0o600);
 }
 
@@ -254,7 +233,7 @@ fn weave_stays_within_specification_directory() {
             .replace("guarded.asl.json", output)
             .replace("machine: count.asl.json", &format!("machine: {machine}"));
         std::fs::write(place.file("count.weave.yaml"), spec).unwrap();
-        let refused = place.run(&[]);
+        let refused = place.run("");
         assert_eq!(refused.code, Some(2), "{machine} {output}: {}", refused.err);
         let printed = refused.err;
         assert!(printed.contains("count.weave.yaml: "), "{printed}");

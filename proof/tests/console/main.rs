@@ -29,9 +29,9 @@ async fn stuck_key_is_freed_with_a_reason() {
     assert!(order.is_sorted(), "who waits comes first: {list}");
 
     browser.click("orders/42").await;
-    browser.says("orders:0 has had it for").await;
-    browser.says("Held while its execution runs").await;
-    browser.says("1 waits for it, the first for").await;
+    browser.says("holder\norders:0").await;
+    browser.says("held while its execution runs").await;
+    browser.says("1 in the queue, the first for").await;
     browser.click("Force-release…").await;
     let before = browser
         .says(&format!("{EXECUTION}0 loses orders/42 at once."))
@@ -83,16 +83,16 @@ async fn long_lists_are_searched_and_shown() {
     browser.fill("q", "tenant/777\u{e007}").await;
     browser.says("1 matches.").await;
     browser.click("tenant/777").await;
-    browser.says("worker 7 has had it for").await;
+    browser.says("holder\nworker 7").await;
 
     browser.open(&console.page("key?name=partner")).await;
-    let page = browser.says("128 wait for it").await;
+    let page = browser.says("128 in the queue").await;
     assert!(page.contains("and 118 more who wait"), "{page}");
     let places = "return [...document.querySelectorAll('h2 + .cards tbody tr')].map(row => \
-                  row.cells[0].textContent + ' ' + row.cells[1].textContent)";
+                  row.cells[0].textContent + ' ' + row.cells[4].textContent)";
     let places = browser.run(places).await;
     let expected: Vec<_> = (1..129)
-        .map(|place| format!("{place}. orders:{place}"))
+        .map(|place| format!("{place} orders:{place}"))
         .collect();
     assert_eq!(places, json!(expected));
     assert_eq!(browser.complaints().await, [""; 0]);
@@ -214,7 +214,7 @@ async fn limits_and_failed_starts_are_changed() {
         .says("orders/42 is limited to 0: nobody is granted it")
         .await;
     browser.click("orders/42").await;
-    browser.says("It is limited to 0 by alice").await;
+    browser.says("0, by alice").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -225,10 +225,10 @@ async fn pool_shows_who_waits_and_is_limited() {
     browser.open(&console.address).await;
     browser.says("3 held, 1 waiting, 0 frozen.").await;
     browser.click("tenants/b").await;
-    browser.says("Held while it waits in pool imports").await;
+    browser.says("held while it waits in pool imports").await;
     browser.click("pool imports").await;
-    browser.says("orders:tenants-a has had it for").await;
-    let page = browser.says("1 waits for it, the first for").await;
+    browser.says("holder\norders:tenants-a").await;
+    let page = browser.says("1 in the queue, the first for").await;
     assert!(page.contains("orders:tenants-b"), "{page}");
     browser.click("Limit…").await;
     browser.says("Limit pool imports").await;
@@ -374,8 +374,8 @@ async fn page_needs_no_script_and_rests_when_hidden() {
     browser.open(&console.page("key?name=orders%2F42")).await;
     let page = browser.says("Scripts are off").await;
     for words in [
-        "1 waits for it",
-        "orders:0 has had it for",
+        "1 in the queue",
+        "holder\norders:0",
         "leasehold force-release orders/42 --stop",
     ] {
         assert!(page.contains(words), "{page}");
@@ -404,7 +404,7 @@ async fn screenshot() {
     let console = Console::start(&["--allow-changes"]).await;
     console.play().await;
     let browser = Browser::start().await;
-    browser.screen(860, 640).await;
+    browser.screen(860, 720).await;
     browser.open(&console.address).await;
     browser.says("expired").await;
     // All pages, for whoever changes them.
