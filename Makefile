@@ -17,7 +17,7 @@ help: ## list the targets
 	@echo 'make -C proof help   the proofs that take longer'
 
 # Its dependencies are compiled for it alone, once. After that this is the loop of who changes the rules.
-quick: ## after a change in lib or lambda, in seconds: unit tests, the suite of every store in memory, doctests
+quick: ## after a change in lib or lambda, in seconds: tests, the suite of every store in memory, doctests
 	cargo test --locked -p leasehold -p leasehold-conformance -p leasehold-lambda --all-features
 
 demo: ## show leases in use on this machine, from start to end

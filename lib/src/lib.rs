@@ -50,7 +50,7 @@ mod settings;
 mod start;
 pub mod store;
 pub mod table;
-// For this crate's own tests and `leasehold-conformance`; not covered by versions.
+// For this crate's own tests and those of others; not covered by versions.
 #[cfg(any(test, feature = "test-support"))]
 #[doc(hidden)]
 pub mod test_support;

@@ -1,4 +1,15 @@
-//! What the library's own tests and the suite in `leasehold-conformance` share.
+//! For the library's own tests and yours: values, and a fake of Step Functions.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use leasehold::{Leases, Memory, Settings, test_support::FakeStepFunctions};
+//!
+//! let fake = Arc::new(FakeStepFunctions::default());
+//! let leases = Leases::new(Memory::new(), Settings::default()).with_engine(fake.clone());
+//! // ... acquire with a task token, release what is in the way ...
+//! # drop(leases);
+//! assert_eq!(fake.take_answers(), []);
+//! ```
 
 use crate::{Acquire, Error, Granted, Leases, store::Store};
 

@@ -1,7 +1,7 @@
 //! A fake Step Functions for the functions' calls, and a fake of what Lambda has for durable executions: the HTTP of a
 //! service in memory (`service`), which records every call.
 //!
-//! The engine of `local/asl` interprets machines and knows nothing of this; `leasehold::conformance` has a fake of our own trait, whose
+//! The engine of `local/asl` interprets machines and knows nothing of this; `leasehold::test_support` has a fake of our own trait, whose
 //! answers a test sets; the model's and the simulation's are written from what AWS documents. They stay apart, so that one error is not
 //! in all of them.
 

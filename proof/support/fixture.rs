@@ -15,7 +15,7 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::{AsyncSleep, Credentials, SharedAsyncSleep, Sleep};
 use aws_sdk_dynamodb::types::AttributeValue;
 use leasehold::row::{Holding, Item, Row, State, Stored, Term};
-use leasehold::store::{Address, Store};
+use leasehold::store::{Address, ItemAddress, Slot, Store};
 use leasehold::{
     Acquire, Connection, DynamoDb, Granted, Holder, KeepTime, Key, Lease, Leases, Queue,
     RequestDigest, RequestId, Settings, Ttl,
@@ -29,9 +29,9 @@ use crate::secret_scanner::SecretScanner;
 
 /// These leases with an engine that runs nothing: nobody waits for them, and no execution has one.
 pub fn without_executions<S: Store>(leases: &Leases<S>) -> Queue<S> {
-    leases
-        .clone()
-        .with_engine(Arc::new(leasehold_conformance::FakeStepFunctions::default()))
+    leases.clone().with_engine(Arc::new(
+        leasehold::test_support::FakeStepFunctions::default(),
+    ))
 }
 
 /// The name of the lease table of a [`Table`].
@@ -312,12 +312,12 @@ impl leasehold_conformance::Bench for Table {
         self.store()
     }
 
-    async fn put(&self, address: &Address, item: Item) {
-        self.put(address, item).await;
-    }
-
-    async fn delete(&self, address: &Address) {
-        self.delete(address).await;
+    async fn put(&self, address: &ItemAddress, slot: &Slot) {
+        let (pk, sk) = address.keys();
+        match slot.item() {
+            Some(item) => self.rows().put(&pk, &sk, item.clone()).await,
+            None => self.rows().delete(&pk, &sk).await,
+        }
     }
 }
 

@@ -2,13 +2,13 @@
 //! No path waits for the next run of a sweep.
 use std::{collections::BTreeMap, fmt::Write as _, sync::Arc, time::Duration};
 
+use leasehold::test_support::FakeStepFunctions;
 use leasehold::{
     Acquire, AtLeast, AuditReason, Clock as _, DynamoDb, Execution, ExecutionName,
     ForceReleaseOptions, Holder, KeepTime, Key, Lease, Leases, Lifetime, LimitedTo, Operator,
     Permits, Queue, Reason, RequestId, ResultTo, Settings, Start, StartRules, StateMachineArn,
     SweepBounds, SystemClock, TaskToken, Timestamp, Wait, WaitTime,
 };
-use leasehold_conformance::FakeStepFunctions;
 
 use leasehold_proof::fixture::{Table, request};
 

@@ -2,12 +2,12 @@
 //! the place of a waiter, and what DynamoDB's own TTL takes of them.
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
+use leasehold::test_support::{FakeStepFunctions, TaskAnswer};
 use leasehold::{
     Acquire, Clock as _, DynamoDb, Error, Execution, ExtendOptions, Holder, KeepTime, Key, Lease,
     Lifetime, ManualClock, Permits, Queue, Queued, ReleaseOutcome, RequestId, SweepBounds,
     SystemClock, TaskToken, Wait, WaitTime, row::Item,
 };
-use leasehold_conformance::{FakeStepFunctions, TaskAnswer};
 use leasehold_local::Fault;
 
 use leasehold_proof::fixture::{TABLE, Table, request, s};

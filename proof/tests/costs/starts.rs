@@ -1,11 +1,11 @@
 //! The cost of a start through a key, counted at the socket: however many wait.
 use std::sync::Arc;
 
+use leasehold::test_support::FakeStepFunctions;
 use leasehold::{
     Execution, ExecutionName, Key, Permits, Pool, Start, StartRules, Started, StateMachineArn,
     SweepBounds, Timestamp,
 };
-use leasehold_conformance::FakeStepFunctions;
 
 use leasehold_proof::fixture::Table;
 

@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use leasehold::test_support::{FakeStepFunctions, StartFate};
 use leasehold::{
     Error, Execution, ExecutionName, Holder, Key, KeyDetails, Leases, ManualClock, Memory, Permits,
     Pool, Queue, Settings, Start, StartRules, StateMachineArn, SweepBounds, Timestamp,
 };
-use leasehold_conformance::{FakeStepFunctions, StartFate};
 use leasehold_local::Fault;
 use leasehold_proof::execution::Execution as Run;
 use leasehold_proof::fixture::eventually;

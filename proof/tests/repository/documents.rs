@@ -25,7 +25,11 @@ pub const RULES: &[(&str, Rule, &[SeededEdit])] = &[
             (PROOFS, "\n| F46 |", "\n| F37 |"),
             (PROOFS, "\n| F38 |", "\n| F37a |"),
             ("proof/model/src/executions/invariants.rs", "S14", "S16"),
-            (PROOFS, "`it_conforms`", "`it_conformed`"),
+            (
+                PROOFS,
+                "`wrong_stores_are_refused`",
+                "`a_wrong_store_is_refused`",
+            ),
             (
                 "proof/tests/demo.rs",
                 "#[test]\nfn demo_writes",

@@ -176,7 +176,7 @@ fn metrics(files: &Files) -> Vec<String> {
     wrong.extend(silent.map(|name| format!("no document names the metric {name}")));
     let tests: String = files
         .all("proof/tests/contract/", "")
-        .chain(files.all("lib/conformance/src/", ".rs"))
+        .chain(files.all("lib/tests/cases/", ".rs"))
         .chain([("", files.text(METRICS))])
         .map(|(_, text)| text)
         .collect();

@@ -9,9 +9,8 @@ use leasehold::{
     Acquire, AcquireAll, AuditReason, Counter, DynamoDb, Error, Execution, ExtendOptions,
     ForceReleaseOptions, Holder, KeepTime, Key, Keys, Lease, Leases, Lifetime, ManualClock,
     Metadata, Operator, Permits, Queue, Reason, RequestId, Settings, SweepBounds, TaskToken,
-    Timestamp, Ttl, Wait, WaitTime, row::Item,
+    Timestamp, Ttl, Wait, WaitTime, row::Item, test_support::FakeStepFunctions,
 };
-use leasehold_conformance::FakeStepFunctions;
 use leasehold_proof::{
     fixture::{TABLE, Table, s},
     root,

@@ -1,14 +1,8 @@
-//! The table against a real DynamoDB API: the conformance suite, what each call costs; and its condition
-//! expressions against the pure transition, whole and with a part of them left out.
+//! The table against a real DynamoDB API: the suite of every store, which holds its condition expressions to the pure
+//! transition, whole and with a part of them left out; and what each call costs.
 #![allow(clippy::unwrap_used, missing_docs)]
 
-mod changes;
 mod golden;
-mod item_writes;
-mod items;
 mod mutations;
 mod restore;
-mod sequences;
-mod steps;
 mod store;
-mod transition;

@@ -19,14 +19,12 @@ use leasehold::{
     transition::Change,
     waiter::TokenItem,
 };
-use leasehold_conformance as conformance;
-use leasehold_proof::fixture::{TABLE, Table};
-
-use super::{
+use leasehold_conformance::{
     changes, sequences,
     steps::{Step, Write, grant, join},
-    transition::{LIMIT, Stores},
+    stores::{self, LIMIT},
 };
+use leasehold_proof::fixture::{TABLE, Table};
 
 mod condition;
 mod equivalent;
@@ -39,6 +37,8 @@ use part::Part;
 use recorded::{Observed, key, listen, observe, until};
 pub use wire::attributes;
 use wire::{Kind, Mistake, any_place, mistaken};
+
+type Stores = stores::Stores<Table>;
 
 /// How many tables work side by side.
 const TABLES: usize = 4;
@@ -148,7 +148,7 @@ async fn every_expression_mutation_is_noticed() {
 async fn of_the_suite() -> HashSet<String> {
     let stores = Stores::on(Table::patient().await);
     let heard = listen(&stores);
-    Box::pin(conformance::all(&stores.table)).await;
+    Box::pin(stores.all(0..250)).await.unwrap();
     let heard = heard.lock().unwrap();
     assert!(!heard.is_empty());
     // The rules of a table, the items of starts and the notes of ended executions are no rows. The suite itself shows what their
@@ -389,7 +389,7 @@ async fn waiters_are_kept_apart(stores: &Stores, key: &str) -> Result<(), String
         return Err("a stranger's item was taken for a waiter's".to_owned());
     }
     let granted = stores.run(key.as_str(), &[grant(0, 1)]).await;
-    granted.map_err(|e| e.to_string())?;
+    granted?;
     let (first, join) = (
         Address {
             key: key.clone(),

@@ -8,7 +8,8 @@ use fastrand::Rng;
 use leasehold_proof::root;
 
 /// Everything that a mutant is made of and tried with.
-const SOURCES: [&str; 7] = [
+const SOURCES: [&str; 8] = [
+    "lib/conformance/src",
     "lib/src/row.rs",
     "lib/src/row",
     "lib/src/store",

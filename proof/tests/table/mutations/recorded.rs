@@ -10,13 +10,14 @@ use std::{
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use leasehold::row::Item;
+use leasehold_conformance::{
+    steps::{Step, Write},
+    stores::address,
+};
 use leasehold_proof::fixture::TABLE;
 
 use super::{
-    super::{
-        steps::{Step, Write},
-        transition::{Stores, address},
-    },
+    Stores,
     condition::Condition,
     wire::{Place, Sent, rewritten},
 };
