@@ -16,9 +16,9 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile tools/*.mk
 	@echo 'make -C proof help   the proofs that take longer'
 
-# Its dependencies are compiled for it alone, once. After that this is the loop of who changes the rules.
-quick: ## after a change in lib or lambda, in seconds: tests, the suite of every store in memory, doctests
-	cargo test --locked -p leasehold -p leasehold-conformance -p leasehold-lambda --all-features
+# The loop of who changes the rules. It compiles nothing that `make test` does not.
+quick: ## after a change in lib or lambda, in seconds: the unit tests of all crates, and the cases of the library
+	cargo test --workspace --locked --lib --test cases
 
 demo: ## show leases in use on this machine, from start to end
 	@$(MAKE) --no-print-directory -j2 local-stack

@@ -3,7 +3,6 @@
 
 use std::time::Duration;
 
-use aws_sdk_sfn::primitives::DateTime;
 use leasehold::LeaseState;
 use leasehold_asl::plain;
 use serde_json::json;
@@ -28,7 +27,6 @@ struct Described {
     error: String,
     cause: String,
     redriven: i32,
-    stopped_at: Option<DateTime>,
 }
 
 impl Actor<'_> {
@@ -131,7 +129,6 @@ impl Actor<'_> {
             status: described.status().as_str().to_owned(),
             error: plain(described.error().unwrap_or_default()),
             cause: plain(described.cause().unwrap_or_default()),
-            stopped_at: described.stop_date().copied(),
             redriven: described.redrive_count().unwrap_or_default(),
         })
     }
@@ -178,7 +175,8 @@ impl Actor<'_> {
         .await
     }
 
-    /// Releases the key, and checks that each execution was granted it, the second one last.
+    /// Releases the key, and checks that each execution was granted it. Not in which order: both end within moments, each by the answer
+    /// of the process that served it.
     async fn turns(
         &mut self,
         key: &str,
@@ -187,7 +185,6 @@ impl Actor<'_> {
         second: Option<&str>,
     ) -> Step<()> {
         self.release(held).await?;
-        let mut last = None;
         for execution in std::iter::once(first).chain(second) {
             let described = self
                 .until(execution, |described| described.status != "RUNNING")
@@ -200,11 +197,6 @@ impl Actor<'_> {
                     "{execution} did not get the lease: {status} {error}"
                 )));
             }
-            if described.stopped_at < last {
-                let found = format!("{execution} was granted the key before {first}");
-                return Err(Outcome::fail(found));
-            }
-            last = described.stopped_at;
             self.executions.retain(|one| one != execution);
         }
         let view = self.inspect(key).await?;
