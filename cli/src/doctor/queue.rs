@@ -175,7 +175,7 @@ impl Actor<'_> {
         .await
     }
 
-    /// Releases the key, and checks that each execution was granted it. Not in which order: both end within moments, each by the answer
+    /// Releases the key, and checks that each execution was granted it. Not in which order: both end within moments, each by the response
     /// of the process that served it.
     async fn turns(
         &mut self,
