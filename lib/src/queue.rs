@@ -5,7 +5,7 @@
 //! (`begin`). Sweep sees to both (`maintenance`), a newer one sends both away (`supersede`), and how one stands to its rows is `Standing`. What
 //! its caller is answered is in `wait` for a token, and in `starts` for a start.
 //!
-//! The queue is a list in the lease row. A holder that ends its grant leaves the queue as it is. Then, and in every sweep:
+//! The queue is a list in the lease row. A holder that ends its grant leaves the queue as it is, and so does an operator. Then, and in every sweep:
 //!
 //! 1. `grant_to_next` reads the first waiter's item, and grants it the free row in one write (`grant_to`). Reap, sweep and
 //!    a look have read the row, and end the grant before with the same write (`pass_on`).

@@ -482,7 +482,7 @@ fn ended_as_read(row: &Row, end: &EndIfUnchanged) -> Option<Row> {
     Some(ended(row, end.ended, end.purge_at))
 }
 
-/// The row after the end of its current grant. A waiter is granted it by another write.
+/// The row after the end of its current grant. What a waiter is granted is written over it.
 fn ended(row: &Row, ended: Ended, purge_at: u64) -> Row {
     let [first, second, _] = row.past_releases;
     Row {

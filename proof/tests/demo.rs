@@ -64,8 +64,8 @@ fn demo_writes_text_data_and_pictures() {
     let [timeline, picture] = ["timeline.svg", "tokens.svg"].map(read);
     for one in seen {
         let name = one["name"].as_str().unwrap();
-        assert!(timeline.contains(&format!("\n{name}\n")), "no {name}");
-        let token = format!("\n{}\n", one["token"]);
+        assert!(timeline.contains(&format!(">{name}</text>")), "no {name}");
+        let token = format!(">{}</text>", one["token"]);
         assert!(one["token"].is_null() || picture.contains(&token), "{name}");
     }
     assert!(!(timeline + &picture).contains("script"));

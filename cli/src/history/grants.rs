@@ -79,6 +79,7 @@ struct Line {
     /// The tokens of several keys, a JSON object as text.
     tokens: Option<String>,
     waited_ms: Option<u64>,
+    ended_at: Option<Timestamp>,
     ended_by: Option<String>,
     previous_holder: Option<String>,
     previous_token: Option<u64>,
@@ -194,6 +195,8 @@ fn note(known: &mut BTreeMap<Name, Known>, line: Line, key: &str) {
         ("freed", _) => of.ended(End {
             by: line.who,
             why: line.why,
+            // The next grant is of that instant, and written before the line.
+            at: line.ended_at.or(line.timestamp).unwrap_or(Timestamp::MAX),
             ..end(match line.ended_by.as_deref() {
                 Some("deadline") => How::Expired,
                 _ => How::ExecutionEnded,

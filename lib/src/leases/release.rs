@@ -1,6 +1,7 @@
 //! Release, and every other end of a grant except an operator's.
 
 use crate::{
+    clock::Timestamp,
     error::Error,
     leases::{Leases, address_of, corrupt},
     metrics::{self, Metric},
@@ -142,7 +143,7 @@ impl<S: Store> Leases<S> {
             // Extended, released or taken over since it was read.
             Applied::Refused(_) => return Ok(None),
         };
-        log_freed(key, row, ended);
+        log_freed(key, row, ended, self.now());
         Ok(Some(Freed {
             at: address.clone(),
             row: free,
@@ -153,7 +154,7 @@ impl<S: Store> Leases<S> {
 }
 
 /// The grant that `row` carries has ended, and not by a call of its holder: that has a line of its own.
-pub(crate) fn log_freed(key: &Key, row: &Row, ended: Ended) {
+pub(crate) fn log_freed(key: &Key, row: &Row, ended: Ended, ended_at: Timestamp) {
     let Some(held) = row.holding() else {
         return;
     };
@@ -167,7 +168,7 @@ pub(crate) fn log_freed(key: &Key, row: &Row, ended: Ended) {
     let stop = stop.filter(|record| record.act == Act::Stop && record.at >= acquired_at);
     let who = stop.map(|record| record.who.as_str());
     let why = stop.map(|record| record.why.as_str());
-    tracing::info!(%key, holder = %row.granted_to, fencing_token = token, %acquired_at, ended_by, who, why, "freed");
+    tracing::info!(%key, holder = %row.granted_to, fencing_token = token, %acquired_at, %ended_at, ended_by, who, why, "freed");
 }
 
 #[cfg(test)]

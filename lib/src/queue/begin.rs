@@ -444,7 +444,7 @@ impl<S: Store> Queue<S> {
         }
     }
 
-    /// Settles a start that leaves the queue, as long as the later one waits there, if one is given. False if not.
+    /// Settles a start that leaves the queue, as long as the later one waits behind it, if one is given. False if not.
     pub(crate) async fn settle_in_queue(
         &self,
         mut row: Row,
@@ -457,7 +457,8 @@ impl<S: Store> Queue<S> {
             let Some(place) = place_in(&row, &request) else {
                 return Ok(false);
             };
-            if later.is_some_and(|later| !row.waiting().contains(later)) {
+            let stays = |later| place_in(&row, later).is_none_or(|behind| behind < place);
+            if later.is_some_and(stays) {
                 return Ok(false);
             }
             let leave = Change::Leave(Leave {

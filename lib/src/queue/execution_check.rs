@@ -143,11 +143,12 @@ impl<S: Store> Queue<S> {
         row: &Row,
         ended: Ended,
     ) -> Result<Looked, Error> {
+        let ends_at = self.now();
         let Some(notified) = self.pass_on(address, row, ended).await? else {
             return Ok(Looked::Changed);
         };
         if let Some(held) = row.holding() {
-            let length = self.now().since(held.acquired_at);
+            let length = ends_at.since(held.acquired_at);
             metrics::record_duration(Metric::HeldTime, length);
         }
         Ok(Looked::Ended { notified })

@@ -58,10 +58,11 @@ impl<S: Store> Queue<S> {
             let was_free = first.holding().is_none();
             if let Some(head) = first.waiting().first() {
                 let head = self.waiter(key, head).await?;
-                if let Some(waiter) = &head {
-                    self.report_wait_of(waiter);
-                }
+                let since = head.as_ref().map(Waiter::since);
                 notified += Box::pin(self.grant_to_next(key, rows.clone(), head)).await?;
+                if notified == 0 {
+                    self.report_wait_since(since);
+                }
                 if notified > 0 || was_free {
                     rows = self.read_rows(key).await?;
                 }
@@ -235,8 +236,10 @@ impl<S: Store> Queue<S> {
     }
 
     /// Reports how long the first in a queue has waited. The row has only the names of those who wait.
-    pub(super) fn report_wait_of(&self, waiter: &Waiter) {
-        metrics::record_duration(Metric::OldestWait, self.now().since(waiter.since()));
+    pub(super) fn report_wait_since(&self, since: Option<Timestamp>) {
+        if let Some(since) = since {
+            metrics::record_duration(Metric::OldestWait, self.now().since(since));
+        }
     }
 
     /// Removes one from the queue if its waiting time has passed; else it takes the place of others, if it is to: the caller that asked for that

@@ -207,7 +207,8 @@ impl<S: Store> Queue<S> {
         })
     }
 
-    /// The end and the grant to the first waiter in one write, if that one may have the key at once. None if not: then nothing was written.
+    /// The end and the grant to the first waiter in one write, if that one may have the key at once. None if not: then nothing
+    /// was written, or it is not known to be ours.
     async fn end_and_grant(
         &self,
         at: &Address,
@@ -235,27 +236,32 @@ impl<S: Store> Queue<S> {
         let Some(head) = self.head_to_serve(&rows, &walk) else {
             return Ok(None);
         };
+        if rows.free(None, waits).is_none() {
+            return Ok(None);
+        }
         // Where it cannot be read, the key is freed for others.
         let Ok(Some(next)) = self.waiter(key, &head).await else {
             return Ok(None);
         };
-        if next.request().permits.is_some() || rows.free(None, waits).is_none() {
+        if next.request().permits.is_some() {
             return Ok(None);
         }
         let request = (next.request(), next.ticket());
         let Ok(granted) = self.grant_to(at, rows.first(), request).await? else {
             return Ok(None);
         };
-        log_freed(key, row, ended);
+        let granted_at = granted.holding().map(|held| held.acquired_at);
+        log_freed(key, row, ended, granted_at.unwrap_or(walk.began));
         let (before, in_pool) = (pool_of(row), pool_of(&granted));
         let then = vec![(at.clone(), granted.clone())];
         let effect = Box::pin(self.put_into_effect(at, granted, next)).await;
         let walked = self.walk_on(at, rows, effect, &mut walk).await;
-        if let Err(error) = walked {
-            left_to_sweep(key, &error);
+        if let Err(error) = &walked {
+            left_to_sweep(key, error);
         }
-        // In the same pool, the one that enters takes the entry that has ended away.
-        if let Some(pool) = before.filter(|pool| in_pool.as_ref() != Some(pool)) {
+        // In the same pool, the one that has entered has taken the entry that has ended away.
+        let is_done = |pool: &Key| walked.is_ok() && in_pool.as_ref() == Some(pool);
+        if let Some(pool) = before.filter(|pool| !is_done(pool)) {
             walk.served += Box::pin(self.serve_pool(&pool, then)).await;
         }
         Ok(Some(walk.served > 0))

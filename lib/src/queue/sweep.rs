@@ -116,6 +116,8 @@ struct Seen {
     ended: u64,
     corrupt: u64,
     failed: u64,
+    /// Rows that others have changed since they were read.
+    changed: u64,
     /// There was no time for it.
     left: bool,
 }
@@ -219,6 +221,7 @@ impl Seen {
         ended: 0,
         corrupt: 0,
         failed: 0,
+        changed: 0,
         left: true,
     };
 }
@@ -517,7 +520,17 @@ impl<S: Store> Queue<S> {
             .iter()
             .zip(some_at_a_time(AT_ONCE, looks.collect()).await)
         {
-            if !matches!(seen, Ok(Seen { ended: 0, .. })) {
+            // As they were read.
+            let stay = matches!(
+                seen,
+                Ok(Seen {
+                    ended: 0,
+                    changed: 0,
+                    failed: 0,
+                    ..
+                })
+            );
+            if !stay {
                 inside.retain(|at, _| leases.iter().all(|(of, _)| of != at));
             }
             all.push(seen);
@@ -612,7 +625,7 @@ impl<S: Store> Queue<S> {
         if let Some((at, row)) = rows.first()
             && let Ok(Some(waiter)) = self.waiter(&at.key, &row.request).await
         {
-            self.report_wait_of(&waiter);
+            self.report_wait_since(Some(waiter.since()));
         }
         for (at, row) in &rows {
             if row.is_of_a_redrive() {
@@ -759,7 +772,11 @@ impl<S: Store> Queue<S> {
                             granted: u64::from(notified),
                             ..Seen::default()
                         },
-                        Looked::Kept | Looked::Changed => Seen::default(),
+                        Looked::Kept => Seen::default(),
+                        Looked::Changed => Seen {
+                            changed: 1,
+                            ..Seen::default()
+                        },
                     });
             if let Err(error) = &looked {
                 self.looks.note_failure(error);
@@ -773,6 +790,7 @@ impl<S: Store> Queue<S> {
             all.granted += seen.granted;
             all.corrupt += seen.corrupt;
             all.failed += seen.failed;
+            all.changed += seen.changed;
         }
         Ok(all)
     }
@@ -862,7 +880,8 @@ impl<S: Store> Queue<S> {
             freed.await?.map(|_| false)
         };
         let Some(granted) = granted else {
-            return nothing();
+            // Others have changed the row: it is read again.
+            return Ok(Read::Seen(Seen::default()));
         };
         Ok(Read::Seen(Seen {
             freed: 1,

@@ -166,6 +166,7 @@ fn runs_see_all_queue_events() {
         "restored",
         "carries on",
         "granted from the queue",
+        "ended and granted to the next",
         "taken back",
         "told again",
         "a refusal noted",

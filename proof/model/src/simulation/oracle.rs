@@ -332,8 +332,16 @@ impl Oracle {
                 self.spent.insert(row.request.clone());
                 return Ok(());
             }
-            // Asked for by one that may wait.
-            Change::ReplaceIfUnchanged(swap) if swap.row.holding().is_some() => true,
+            // Asked for by one that may wait, or granted to the next as its time had passed.
+            Change::ReplaceIfUnchanged(swap) if swap.row.holding().is_some() && !lasts => {
+                let previous = after.previous.as_ref();
+                previous.is_none_or(|previous| previous.ended == Ended::Expired)
+            }
+            Change::ReplaceIfUnchanged(swap) if swap.row.holding().is_some() => {
+                self.seen.push("ended and granted to the next");
+                self.seems_over(row)?;
+                false
+            }
             Change::ReplaceIfUnchanged(_) => {
                 self.seen.push("taken back");
                 self.displaced.insert(row.request.clone());
@@ -344,11 +352,7 @@ impl Oracle {
                 false
             }
             Change::EndIfUnchanged(_) if lasts => {
-                self.spent.insert(row.request.clone());
-                if !self.may_seem_over(&row.request) {
-                    let name = self.name(&row.request);
-                    return Err(format!("{name} runs, and its lease has ended"));
-                }
+                self.seems_over(row)?;
                 false
             }
             Change::EndIfUnchanged(end) => end.ended == Ended::Expired,
@@ -369,6 +373,16 @@ impl Oracle {
             )),
             None => Ok(()),
         }
+    }
+
+    /// The lease of an execution ends, which may seem over.
+    fn seems_over(&mut self, row: &Row) -> Check {
+        self.spent.insert(row.request.clone());
+        if self.may_seem_over(&row.request) {
+            return Ok(());
+        }
+        let name = self.name(&row.request);
+        Err(format!("{name} runs, and its lease has ended"))
     }
 
     /// A token is granted.
