@@ -74,7 +74,7 @@ flaws! {
     TasksAreForgottenFirst Answers R_ENDS "the item of a task is deleted before it is answered, and the function dies"
     TasksAreNotStored Answers R_ENDS "the token of a task stays with the function that brought it"
     NewTasksAreNotStored Answers R_AGAIN "a retried task's new token is not stored"
-    RedrivesCount S12 S_REDRIVEN "a redrive that kept nothing counts (no design holds)"
+    RedrivesCount S8 S_REDRIVEN "a redrive that kept nothing counts (no design holds)"
 }
 
 fn held(row: &Row) -> Option<(&Holding, Notification)> {
