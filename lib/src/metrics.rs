@@ -150,6 +150,7 @@ mod tests {
     use crate::{
         Acquire, Error, Execution, Leases, Memory, Settings, SweepBounds, TaskToken, Timestamp,
         Wait, WaitTime,
+        store::wire::{Before, Wire},
         test_support::{FakeStepFunctions, grant, make},
     };
 
@@ -326,5 +327,69 @@ mod tests {
             let ((), counts) = counted(work).await;
             assert_eq!(values(&counts), [("HeldTime", 7000)], "{by_reap}");
         }
+    }
+
+    /// It takes long until the next has the key.
+    #[tokio::test(start_paused = true)]
+    async fn held_time_is_without_the_serving() {
+        let clock = make::clock();
+        let late = Arc::clone(&clock);
+        // The grant; the end of it, with the next grant.
+        let store = Wire::meddled(Before::Apply, 2, move |_| {
+            late.advance(Duration::from_secs(20));
+        });
+        let calls = Arc::new(FakeStepFunctions::default());
+        let leases = Leases::new(store.clone(), Settings::default())
+            .with_clock(Arc::clone(&clock) as _)
+            .with_engine(calls.clone());
+        for who in ["a", "b"] {
+            let wait = Wait {
+                task_token: TaskToken::new(who).expect("valid"),
+                wait: WaitTime::DAY,
+                latest: false,
+            };
+            let asked = leases.acquire_queued(make::of_execution(make::key("k"), who), wait);
+            asked.await.expect("an answer");
+        }
+        clock.advance(Duration::from_secs(7));
+        let over = Execution::Ended {
+            stopped_at: leases.now(),
+            redrivable: false,
+            all_answered: true,
+        };
+        let a = make::execution("a");
+        calls.set_execution(a.as_str(), over);
+        let (reaped, counts) = counted(leases.reap(&a)).await;
+        reaped.expect("an answer");
+        assert!(store.is_done(), "it took long");
+        let held = values(&counts).into_iter().find(|of| of.0 == "HeldTime");
+        let (_, held) = held.expect("a lease ended");
+        assert!((7000..8000).contains(&held), "{held}");
+    }
+
+    #[tokio::test]
+    async fn who_is_served_by_sweep_does_not_wait() {
+        let clock = make::clock();
+        let table = Memory::new();
+        let plain = Leases::new(table, Settings::default()).with_clock(Arc::clone(&clock) as _);
+        let leases = plain
+            .clone()
+            .with_engine(Arc::new(FakeStepFunctions::default()));
+        let hour = Duration::from_hours(1);
+        let held = grant(&plain, make::request(make::key("k"), "holder", hour)).await;
+        let wait = Wait {
+            task_token: TaskToken::new("a").expect("valid"),
+            wait: WaitTime::DAY,
+            latest: false,
+        };
+        let asked = leases.acquire_queued(make::of_execution(make::key("k"), "a"), wait);
+        asked.await.expect("queued");
+        clock.advance(Duration::from_mins(2));
+        // It serves nobody.
+        let _ = plain.release(&held.lease).await.expect("released");
+        let (swept, counts) = counted(leases.sweep(SweepBounds::Schedule)).await;
+        assert_eq!(swept.expect("swept").granted, 1);
+        let oldest = values(&counts).into_iter().find(|of| of.0 == "OldestWait");
+        assert_eq!(oldest, None);
     }
 }

@@ -310,6 +310,18 @@ mod tests {
         each.collect()
     }
 
+    /// The next grant is of the instant of the end, and the line of the end is written after it.
+    #[test]
+    fn end_is_no_later_than_next_grant() {
+        let freed = FREED.replace(
+            "\"ended_by\"",
+            r#""ended_at":"2026-11-21T03:01:07.000Z","ended_by""#,
+        );
+        let all = grants([TOLD, &freed], "k");
+        assert_eq!(all[0].held_ms, Some(59_800));
+        assert_eq!(grants([TOLD, FREED], "k")[0].held_ms, Some(60_000));
+    }
+
     #[test]
     fn lines_tell_of_grants() {
         let told = grants([GRANTED, RELEASED, TOLD, FREED], "k");

@@ -413,8 +413,8 @@ mod tests {
 
     use super::*;
     use crate::{
-        Lease, Leases, Memory, Queue, Settings, SweepBounds, TaskToken, Wait, WaitTime,
-        row::Item,
+        Ended, Lease, Leases, Memory, Queue, Settings, SweepBounds, TaskToken, Wait, WaitTime,
+        row::{Item, State},
         store::wire::{Before, Wire},
         test_support::FakeStepFunctions,
         test_support::{grant, make},
@@ -556,5 +556,43 @@ mod tests {
         assert!(store.is_done(), "somebody did move");
         assert_eq!(calls.take_answers().len(), 3);
         assert_eq!(store.row().await.waiting(), []);
+    }
+
+    /// Others free the key after its rows were read, and serve nobody.
+    #[tokio::test(start_paused = true)]
+    async fn key_freed_under_sweep_is_served_by_it() {
+        let (key, hour) = (make::key("k"), Duration::from_hours(1));
+        let first = Address::first(&key);
+        // The grant, and its end by sweep.
+        let store = Wire::meddled(Before::Apply, 2, move |table| {
+            let row = row_in(table);
+            let state = State::Free {
+                ended: Ended::Released,
+                last_token: row.fencing_token,
+            };
+            let version = row.version.plus(1);
+            let row = Row {
+                version,
+                state,
+                ..row
+            };
+            table.put(first, &row.to_item());
+        });
+        let (clock, calls) = (make::clock(), Arc::new(FakeStepFunctions::default()));
+        let leases = Leases::new(store.clone(), Settings::default())
+            .with_clock(clock.clone())
+            .with_engine(calls.clone());
+        grant(&leases, make::request(key.clone(), "holder", hour)).await;
+        let wait = Wait {
+            task_token: TaskToken::new("a").expect("valid"),
+            wait: WaitTime::DAY,
+            latest: false,
+        };
+        let joined = leases.acquire_queued(make::of_execution(key, "a"), wait);
+        joined.await.expect("queued");
+        clock.advance(hour + Duration::from_mins(1));
+        let swept = leases.sweep(SweepBounds::Schedule).await;
+        assert!(store.is_done(), "somebody was faster");
+        assert_eq!(swept.expect("swept").granted, 1);
     }
 }

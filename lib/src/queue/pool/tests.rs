@@ -5,13 +5,13 @@ use std::{sync::Arc, time::Duration};
 use futures_util::FutureExt as _;
 
 use crate::{
-    Acquire, Execution, ExecutionName, ExtendOptions, ForceReleaseOptions, Holder, IfHeld,
+    Acquire, Ended, Execution, ExecutionName, ExtendOptions, ForceReleaseOptions, Holder, IfHeld,
     KeepTime, Lease, Leases, Lifetime, LimitedTo, ManualClock, Memory, Pool, Queue, Queued,
     Redrives, Settings, Stands, Start, StartRules, Started, StateMachineArn, SweepBounds,
     TaskToken, Wait, WaitTime,
     clock::Clock as _,
     error::Error,
-    row::{Entries, Row},
+    row::{Entries, Row, State},
     store::{
         Address, Store,
         wire::{Before, Death, Fate, Life, Wire},
@@ -462,4 +462,67 @@ async fn newest_takes_the_place_of_all_at_once() {
     assert_eq!(row.waiting(), []);
     let entries = world.entries().await;
     assert_eq!((entries.inside.len(), entries.waiting.len()), (1, 1));
+}
+
+/// Another process ends the lease of one inside after this sweep has read its row, and dies before it walks the pool.
+#[tokio::test(start_paused = true)]
+async fn room_made_under_sweep_is_used_by_it() {
+    let at = Address::first(&start("a").key);
+    let wire = Wire::meddled(Before::Apply, 1, move |table| {
+        let key = at.key.as_str().to_owned();
+        let mut items = table.all().into_iter();
+        let of_a = items.find(|(pk, sk, _)| *pk == key && sk.starts_with("LEASE#"));
+        let row = Row::read(&of_a.expect("a row").2).expect("ours");
+        let state = State::Free {
+            ended: Ended::Released,
+            last_token: row.fencing_token,
+        };
+        let version = row.version.plus(1);
+        let row = Row {
+            version,
+            state,
+            ..row
+        };
+        table.put(at, &row.to_item());
+    });
+    let world = World {
+        table: wire.table.clone(),
+        ..World::new()
+    };
+    world.starts("a").await;
+    world.queues("b").await;
+    world.sweeps(6).await;
+    world.over("a", false);
+    world.clock.advance(Duration::from_mins(1));
+    let swept = world.on(wire.clone()).sweep(SweepBounds::Schedule).await;
+    swept.expect("swept");
+    assert!(wire.is_done(), "another was faster");
+    assert!(world.began("b"));
+}
+
+/// The next of the key cannot enter the pool, and somebody else waits there.
+#[tokio::test(start_paused = true)]
+async fn pool_is_walked_though_the_next_of_the_key_fails() {
+    let wire = Wire::default();
+    let world = World {
+        table: wire.table.clone(),
+        ..World::new()
+    };
+    world.starts("a").await;
+    world.queues("b").await;
+    let next = Start {
+        key: start("a").key,
+        ..start("next")
+    };
+    let answer = world.others().start(next).await;
+    assert!(matches!(answer, Ok(Started::Queued { .. })), "{answer:?}");
+    world.sweeps(6).await;
+    world.over("a", false);
+    // The end and the grant, and what the next of the key writes to the pool.
+    wire.script([Fate::Answered, Fate::Throttled]);
+    let reaped = world.on(wire.clone()).reap(&execution("a")).await;
+    reaped.expect("an answer");
+    let row = world.row(&start("a").key).await.expect("a row");
+    assert_eq!(row.granted_to, execution("next"));
+    assert!(world.began("b"));
 }

@@ -678,3 +678,32 @@ async fn permit_of_changed_row_goes_back() {
     assert!(permit.expect("a row").holding().is_none());
     race.runs_alone(&leases, "first").await;
 }
+
+/// One that leaves and joins again after the row was read stands behind the newest: it came later.
+#[tokio::test]
+async fn who_joined_behind_newest_is_not_superseded_by_it() {
+    let leases = Race::new(None).leases(Memory::new());
+    for name in ["holds", "newest", "again"] {
+        let started = leases.start(start(name, IfHeld::Wait(WaitTime::DAY))).await;
+        started.expect("accepted");
+    }
+    let (key, newest) = (make::key("k"), execution("newest"));
+    let now = leases.read_queue_row(&key).await.expect("an answer");
+    let now = now.expect("a row");
+    let before = Row {
+        queue: now.waiting().iter().rev().cloned().collect(),
+        ..now.clone()
+    };
+    let [later, again] = [&newest, &execution("again")].map(RequestDigest::of_start);
+    let item = leases.store().start_item(&key, &again, Duration::MAX).await;
+    let item = item.expect("an answer").expect("an item");
+    let superseded = Settlement::Superseded {
+        by: newest,
+        purge_at: leases.purge_start_at(),
+    };
+    let left = leases
+        .settle_in_queue(before, &item, &superseded, Some(&later))
+        .await;
+    assert!(!left.expect("an answer"));
+    assert_eq!(status(&leases, "again").await, Some(StartStatus::Waiting));
+}
