@@ -464,7 +464,7 @@ async fn newest_takes_the_place_of_all_at_once() {
     assert_eq!((entries.inside.len(), entries.waiting.len()), (1, 1));
 }
 
-/// Another process ends the lease of one inside after this sweep has read its row, and dies before it walks the pool.
+/// Another process ends the lease of one inside in another way after this sweep has read its row, and dies before it walks the pool.
 #[tokio::test(start_paused = true)]
 async fn room_made_under_sweep_is_used_by_it() {
     let at = Address::first(&start("a").key);
@@ -474,7 +474,7 @@ async fn room_made_under_sweep_is_used_by_it() {
         let of_a = items.find(|(pk, sk, _)| *pk == key && sk.starts_with("LEASE#"));
         let row = Row::read(&of_a.expect("a row").2).expect("ours");
         let state = State::Free {
-            ended: Ended::Released,
+            ended: Ended::Expired,
             last_token: row.fencing_token,
         };
         let version = row.version.plus(1);
