@@ -48,8 +48,8 @@ pub enum TaskKind {
     For(usize, What, u32),
     HandOver,
     Reap(usize),
-    /// With what was due when it set out, by key.
-    Sweep(Vec<(Key, Stored)>),
+    /// With what was due when it set out, by key, and from when on it may begin nothing more.
+    Sweep(Vec<(Key, Stored)>, u64),
     Operate,
 }
 
@@ -177,11 +177,13 @@ impl Simulation {
     pub fn sweep(&mut self) {
         let mut queue = self.queue(false);
         // One with a deadline stays for what is due.
+        let mut until = u64::MAX;
         if one_in(&mut self.rng, 2) {
             queue = queue.for_call(queue.now().plus(Duration::from_millis(LIFE)));
+            until = self.shared.get().now + LIFE - 1_000;
         }
         let due = self.due();
-        self.spawn("sweep".into(), TaskKind::Sweep(due), async move {
+        self.spawn("sweep".into(), TaskKind::Sweep(due, until), async move {
             Answer::Done(queue.sweep(SweepBounds::Schedule).await.map(drop))
         });
     }
@@ -255,7 +257,9 @@ impl Simulation {
         }
         if let Poll::Ready(answer) = polled {
             let task = self.tasks.remove(place);
-            if let TaskKind::Sweep(due) = &task.purpose {
+            if let TaskKind::Sweep(due, until) = &task.purpose
+                && self.shared.get().now < *until
+            {
                 self.left_lying(due, &task.met);
             }
             self.done(task.purpose, answer);
@@ -291,7 +295,7 @@ impl Simulation {
         rows.filter(due).collect()
     }
 
-    /// A sweep handles everything that is due, except where it met a fault: none of it is as it was.
+    /// A sweep that had time handles everything that is due, except where it met a fault: none of it is as it was.
     fn left_lying(&mut self, due: &[(Key, Stored)], met: &[Option<Key>]) {
         for (key, stood) in due {
             let hindered = met.contains(&None) || met.contains(&Some(key.clone()));

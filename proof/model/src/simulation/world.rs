@@ -330,7 +330,7 @@ impl Simulation {
     }
 
     pub fn sweeps(&self) -> bool {
-        let sweeps = |task: &Task| matches!(task.purpose, TaskKind::Sweep(_));
+        let sweeps = |task: &Task| matches!(task.purpose, TaskKind::Sweep(..));
         self.tasks.iter().any(sweeps)
     }
 }
