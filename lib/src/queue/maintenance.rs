@@ -40,7 +40,8 @@ pub(crate) struct Maintained {
 impl<S: Store> Queue<S> {
     /// Maintains the queue of `key`: grants the free key to the first waiter, notifies one again that may not know of its grant, removes
     /// those whose waiting time has passed, and sees to the items of those who are neither in the queue nor granted the
-    /// key. `read` are its rows, if they are as they were read since the index. The row stays for as long as anybody waits, which is `until` this instant. What becomes due after `since` is to be done later.
+    /// key. `read` are its rows, if they are as they were read since the index. The row stays for as long as anybody waits, which is
+    /// `until` this instant. What becomes due after `since` is to be done later.
     pub(crate) async fn maintain_queue(
         &self,
         key: &Key,
@@ -414,8 +415,8 @@ mod tests {
     use super::*;
     use crate::{
         Ended, Lease, Leases, Memory, Queue, Settings, SweepBounds, TaskToken, Wait, WaitTime,
-        row::{Item, State},
-        store::wire::{Before, Wire},
+        row::Item,
+        store::wire::{Before, Wire, end},
         test_support::FakeStepFunctions,
         test_support::{grant, make},
     };
@@ -565,18 +566,7 @@ mod tests {
         let first = Address::first(&key);
         // The grant, and its end by sweep.
         let store = Wire::meddled(Before::Apply, 2, move |table| {
-            let row = row_in(table);
-            let state = State::Free {
-                ended: Ended::Released,
-                last_token: row.fencing_token,
-            };
-            let version = row.version.plus(1);
-            let row = Row {
-                version,
-                state,
-                ..row
-            };
-            table.put(first, &row.to_item());
+            end(table, &first, Ended::Released);
         });
         let (clock, calls) = (make::clock(), Arc::new(FakeStepFunctions::default()));
         let leases = Leases::new(store.clone(), Settings::default())

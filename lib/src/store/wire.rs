@@ -16,13 +16,33 @@ use super::{
 };
 use crate::{
     error::{Cause, Error},
-    row::{Row, Stored},
+    outcomes::Ended,
+    row::{self, Row, Stored},
     test_support::make,
     transition::Change,
     values::{Holder, Key},
 };
 
 pub(crate) const ROUND_TRIP: Duration = Duration::from_millis(10);
+
+/// Another writer ends the grant in this row, and serves nobody.
+pub(crate) fn end(table: &Memory, at: &Address, ended: Ended) {
+    let (pk, sk) = ItemAddress::Row(at.clone()).keys();
+    let mut items = table.all().into_iter();
+    let found = items.find(|item| item.0 == pk && item.1 == sk);
+    let row = Row::read(&found.expect("a row").2).expect("ours");
+    let state = row::State::Free {
+        ended,
+        last_token: row.fencing_token,
+    };
+    let version = row.version.plus(1);
+    let row = Row {
+        version,
+        state,
+        ..row
+    };
+    table.put(at.clone(), &row.to_item());
+}
 
 /// The fate of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,10 +11,10 @@ use crate::{
     TaskToken, Wait, WaitTime,
     clock::Clock as _,
     error::Error,
-    row::{Entries, Row, State},
+    row::{Entries, Row},
     store::{
         Address, Store,
-        wire::{Before, Death, Fate, Life, Wire},
+        wire::{Before, Death, Fate, Life, Wire, end},
     },
     test_support::{FakeStepFunctions, StartFate, make},
     values::Key,
@@ -469,21 +469,7 @@ async fn newest_takes_the_place_of_all_at_once() {
 async fn room_made_under_sweep_is_used_by_it() {
     let at = Address::first(&start("a").key);
     let wire = Wire::meddled(Before::Apply, 1, move |table| {
-        let key = at.key.as_str().to_owned();
-        let mut items = table.all().into_iter();
-        let of_a = items.find(|(pk, sk, _)| *pk == key && sk.starts_with("LEASE#"));
-        let row = Row::read(&of_a.expect("a row").2).expect("ours");
-        let state = State::Free {
-            ended: Ended::Expired,
-            last_token: row.fencing_token,
-        };
-        let version = row.version.plus(1);
-        let row = Row {
-            version,
-            state,
-            ..row
-        };
-        table.put(at, &row.to_item());
+        end(table, &at, Ended::Expired);
     });
     let world = World {
         table: wire.table.clone(),

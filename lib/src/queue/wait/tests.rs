@@ -11,7 +11,7 @@ use crate::{
     row::{Holding, Notification, Row, State},
     store::{
         Address, Applied, Operations as _, Store,
-        wire::{Before, Wire},
+        wire::{Before, Wire, end},
     },
     test_support::{FakeStepFunctions, Lost, make},
     transition::{Change, Leave, LeaveReason},
@@ -36,18 +36,8 @@ fn put(table: &Memory, permit: u16, row: &Row) {
 }
 
 fn free(table: &Memory, permit: u16) {
-    let row = row_of(table, permit);
-    let state = State::Free {
-        ended: Ended::Released,
-        last_token: row.fencing_token,
-    };
-    let version = row.version.plus(1);
-    let row = Row {
-        version,
-        state,
-        ..row
-    };
-    put(table, permit, &row);
+    let key = make::key("k");
+    end(table, &Address { key, permit }, Ended::Released);
 }
 
 impl Semaphore {
