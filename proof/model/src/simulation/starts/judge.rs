@@ -337,6 +337,8 @@ impl Judge {
             && (before.operator != after.operator || is_forced(after));
         if by_force {
             self.forced.push(had.clone());
+        } else if after.holding().is_some() {
+            self.seen.push("ended and granted to the next");
         }
         for waiting in &mut self.waiting {
             if waiting.has.as_ref() == Some(had) {

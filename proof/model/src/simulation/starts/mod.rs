@@ -175,6 +175,7 @@ fn runs_see_all_that_befalls_starts() {
         "stopped beside others",
         "counted beside others",
         "given back early",
+        "ended and granted to the next",
         "a row is deleted",
         "served by the pool",
         "served while others wait in the pool",
