@@ -226,6 +226,11 @@ impl Holding {
         }
     }
 
+    /// This instant, or that of the last extend or proof by a clock that was ahead of it.
+    pub(crate) fn no_earlier(&self, now: Timestamp) -> Timestamp {
+        self.extended_at.map_or(now, |at| at.max(now))
+    }
+
     /// When the holder last wrote the row, or was last notified of its grant.
     #[must_use]
     pub fn written_at(&self) -> Timestamp {

@@ -381,7 +381,7 @@ fn replaced(row: &Row, swap: &ReplaceIfUnchanged) -> Option<Row> {
     })
 }
 
-fn owned<'a>(row: &'a Row, lease_id: &LeaseId, token: Counter) -> Option<&'a Holding> {
+pub(crate) fn owned<'a>(row: &'a Row, lease_id: &LeaseId, token: Counter) -> Option<&'a Holding> {
     row.holding()
         .filter(|held| held.lease_id == *lease_id && row.fencing_token == token)
 }
@@ -393,7 +393,8 @@ fn extended(row: &Row, extend: &Extend) -> Option<Row> {
     };
     let may_revive = row.frozen.is_none() && row.head().is_none() && !extend.require_unexpired;
     let allowed = expires_at > extend.now || may_revive;
-    (allowed && expires_at <= extend.expires_at).then(|| Row {
+    let is_latest = held.no_earlier(extend.now) == extend.now;
+    (allowed && is_latest && expires_at <= extend.expires_at).then(|| Row {
         version: row.version.plus(1),
         state: State::Held(Holding {
             term: Term::Ttl {
@@ -411,6 +412,7 @@ fn extended(row: &Row, extend: &Extend) -> Option<Row> {
 /// shows that the holder knows of its grant.
 fn proven(row: &Row, prove: &Prove) -> Option<Row> {
     let held = owned(row, &prove.lease_id, prove.fencing_token)?;
+    let held = Some(held).filter(|held| held.no_earlier(prove.now) == prove.now)?;
     let Term::Execution {
         keep, looked_at, ..
     } = held.term

@@ -334,7 +334,7 @@ impl<S: Store> Leases<S> {
                 let change = Change::Prove(Prove {
                     lease_id: held.lease_id.clone(),
                     fencing_token: row.fencing_token,
-                    now: self.now(),
+                    now: held.no_earlier(self.now()),
                 });
                 match self.store().apply(&address, &change, self.limit()).await? {
                     Applied::Done { row, .. } => row,

@@ -9,7 +9,7 @@ use crate::{
     requests::ExtendOptions,
     row::{Row, Stored, Term, how_ended},
     store::{Address, Applied, Operations, Store},
-    transition::{Change, Extend, ExtendRefusal, Prove, TakeoverRule, why_not_extended},
+    transition::{Change, Extend, ExtendRefusal, Prove, TakeoverRule, owned, why_not_extended},
     values::Ttl,
 };
 
@@ -52,6 +52,7 @@ impl<S: Store> Leases<S> {
                 Err(refused) => refused,
             };
             match why_not_extended(refused, &extend) {
+                ExtendRefusal::Later(at) => extend.now = at,
                 ExtendRefusal::Longer(row) => match row.holding() {
                     // The version has to change, because an observer takes over a lease whose version has not
                     // changed. The clocks of one holder's calls may differ as well.
@@ -178,22 +179,33 @@ impl<S: Store> Leases<S> {
     /// Verifies that an execution lease is still the caller's.
     async fn prove(&self, lease: &Lease) -> Result<Extended, Error> {
         let (key, address) = (lease.key.clone(), address_of(lease));
-        let change = Change::Prove(Prove {
-            lease_id: lease.lease_id.clone(),
-            fencing_token: lease.fencing_token,
-            now: self.now(),
-        });
-        match self.store().apply(&address, &change, self.limit()).await? {
-            Applied::Done { row, .. } => {
-                let lease = self.moved(lease, row)?;
-                Ok(Extended::Extended { lease })
-            }
-            Applied::Refused(Stored::Foreign(reason)) => Err(corrupt(key, reason)),
-            Applied::Refused(stored) => {
-                let how = how_ended(stored.row(), lease.fencing_token);
-                Err(Error::Lost { key, how })
+        let mut now = self.now();
+        for _ in 0..TRIES {
+            let change = Change::Prove(Prove {
+                lease_id: lease.lease_id.clone(),
+                fencing_token: lease.fencing_token,
+                now,
+            });
+            let stored = match self.store().apply(&address, &change, self.limit()).await? {
+                Applied::Done { row, .. } => {
+                    let lease = self.moved(lease, row)?;
+                    return Ok(Extended::Extended { lease });
+                }
+                Applied::Refused(Stored::Foreign(reason)) => return Err(corrupt(key, reason)),
+                Applied::Refused(stored) => stored,
+            };
+            let row = stored.row();
+            let held = row.and_then(|row| owned(row, &lease.lease_id, lease.fencing_token));
+            // Somebody has proven it by a clock that is ahead of this one.
+            match held.map(|held| held.no_earlier(now)) {
+                Some(later) if later > now => now = later,
+                _ => {
+                    let how = how_ended(stored.row(), lease.fencing_token);
+                    return Err(Error::Lost { key, how });
+                }
             }
         }
+        Err(self.contention_error())
     }
 }
 

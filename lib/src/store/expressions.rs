@@ -114,6 +114,9 @@ fn held() -> String {
 /// The grant that the caller can verify.
 const OWNED: &str = "#lease_id = :lease_id AND #fencing_token = :fencing_token";
 
+/// Nobody has extended or proven it by a later clock.
+const LATEST: &str = "(attribute_not_exists(#extended_at) OR #extended_at <= :now)";
+
 /// Everything that ends with the grant.
 const HOLDING: &str = "#holder, #lease_id, #ttl_ms, #acquired_at, #extended_at, #expires_at, \
     #keep_ms, #looked_at, #look_again_at, #sweep_after, #metadata, #notifications, #notified_at, #refused_at, #ticket, #pool";
@@ -275,7 +278,7 @@ fn extending(extend: &Extend) -> Expressions {
     };
     build(
         format!(
-            "{HELD} AND {TTL} AND {OURS} AND {OWNED} AND #expires_at <= :expires_at AND {in_time}"
+            "{HELD} AND {TTL} AND {OURS} AND {OWNED} AND {LATEST} AND #expires_at <= :expires_at AND {in_time}"
         ),
         "SET #expires_at = :expires_at, #ttl_ms = :ttl_ms, #extended_at = :now, \
          #version = #version + :one"
@@ -292,7 +295,7 @@ fn extending(extend: &Extend) -> Expressions {
 
 fn proving(prove: &Prove) -> Expressions {
     build(
-        format!("{HELD} AND {EXECUTION} AND {OURS} AND {OWNED}"),
+        format!("{HELD} AND {EXECUTION} AND {OURS} AND {OWNED} AND {LATEST}"),
         format!(
             "SET #extended_at = :now, #version = #version + :one REMOVE #look_again_at, {NOTIFICATION}"
         ),

@@ -1,10 +1,10 @@
 //! Goes through every state of a world.
 
-use std::{collections::BTreeSet, hash::Hash, num::NonZeroUsize};
+use std::{collections::BTreeSet, num::NonZeroUsize};
 
 use stateright::{Checker, HasDiscoveries, Model};
 
-use crate::{design::Design, oracle::Invariant, scope::Scope, world::World};
+use crate::{flaws::Broken, render, scope::Scope, world::World};
 
 /// The result.
 pub struct Explored {
@@ -12,51 +12,17 @@ pub struct Explored {
     /// Whether some states were left out.
     pub cut_off: bool,
     pub depth: usize,
-    /// How many rows there were, and how often a message changed one or was refused by one.
-    pub rows: (usize, u64, u64),
+    /// How many tables there were, steps of the library's functions, and effects.
+    pub counts: (usize, u64, u64),
     /// Which invariant was broken, and the shortest trace found.
     pub broken: Vec<(&'static str, Vec<String>)>,
 }
 
-/// Every state of `scope` in `design`; or, of a broken design, until `until` is broken.
-pub fn explore(
-    scope: Scope,
-    design: Design,
-    until: Option<Invariant>,
-    most: Option<usize>,
-) -> Explored {
-    let words = Words {
-        step: crate::render::step,
-        counts: |world: &World| world.rows.counts(),
-    };
-    explored(
-        World::new(scope, design),
-        until.map(Invariant::words),
-        most,
-        &words,
-    )
-}
-
-/// What there is to say of a world.
-pub struct Words<M: Model> {
-    pub step: fn(&M, &M::Action, &M::State) -> String,
-    pub counts: fn(&M) -> (usize, u64, u64),
-}
-
-/// Every state of a world; or until a property is broken.
-pub fn explored<M>(
-    world: M,
-    until: Option<&'static str>,
-    most: Option<usize>,
-    words: &Words<M>,
-) -> Explored
-where
-    M: Model + Send + Sync + 'static,
-    M::State: Hash + Send + Sync + Clone + PartialEq + 'static,
-    M::Action: Clone + PartialEq,
-{
-    let stop = match until {
-        Some(name) => HasDiscoveries::AllOf(BTreeSet::from([name])),
+/// Every state of `scope`; or, in a design with a flaw, until the invariant is broken.
+pub fn explore(scope: Scope, broken: Option<&Broken>, most: Option<usize>) -> Explored {
+    let world = World::new(scope, broken.map(|(flaw, ..)| *flaw));
+    let stop = match broken {
+        Some((_, _, invariant, _)) => HasDiscoveries::AllOf(BTreeSet::from([invariant.words()])),
         None => HasDiscoveries::AnyFailures,
     };
     let threads = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
@@ -72,14 +38,14 @@ where
         let taken = steps.iter().filter_map(|(_, action)| action.as_ref());
         let rendered = taken
             .zip(after)
-            .map(|(action, state)| (words.step)(world, action, state));
+            .map(|(action, state)| render::step(world, action, state));
         (name, rendered.collect())
     });
     Explored {
         states: checker.unique_state_count(),
         cut_off: most.is_some_and(|most| checker.state_count() >= most),
         depth: checker.max_depth(),
-        rows: (words.counts)(world),
+        counts: world.library.counts(),
         broken: broken.collect(),
     }
 }

@@ -1,38 +1,41 @@
-//! `leasehold-model`: goes through every order of events in small worlds, by the library's own transition
-//! function and its own readers of refusals; and through broken designs, until it finds them out.
+//! `leasehold-model`: goes through every order of events in small worlds, in which the library's own functions run; and through
+//! broken designs, until it finds them out.
 
-mod clients;
-mod design;
-mod executions;
+mod actions;
+mod deadlines;
+mod effects;
 mod explore;
+mod flaws;
 mod invariants;
+mod library;
 mod lists;
-mod message;
 mod names;
-mod oracle;
-mod reading;
+mod pools;
+mod programs;
 mod render;
-mod rows;
+mod results;
 mod scope;
+mod seam;
+mod service;
 #[cfg(test)]
 mod simulation;
-mod sweeper;
-mod table;
+mod state;
 mod world;
 
 use std::process::ExitCode;
 
 use clap::Parser;
 
-use design::{Broken, Design, FLAWS};
 use explore::{Explored, explore};
+use flaws::{Broken, FLAWS};
+use invariants::Invariant;
 use scope::Scope;
 
 /// Check every order of events in small worlds against the promises, and that each broken design is rejected
 #[derive(Parser)]
 #[command(name = "leasehold-model")]
 struct Arguments {
-    /// Larger worlds: one more call in each, or one more sweep and retry; a hundred million steps in each at most, an hour, eight gigabytes.
+    /// Larger worlds: one more sweep and retry in each; a hundred million steps in each at most, an hour, eight gigabytes.
     #[arg(long)]
     deep: bool,
     /// Only the first 30,000 states or so of each world, in minutes; all broken designs nevertheless.
@@ -51,29 +54,6 @@ const DEEP: usize = 100_000_000;
 /// The same, for a short run.
 const QUICK: usize = 30_000;
 
-/// A world of any kind.
-#[derive(Clone, Copy)]
-enum Either {
-    /// Of leases with a deadline.
-    Deadlines(Scope),
-    /// Of executions, their leases and their queue, and of those that are started.
-    Executions(executions::Scope),
-}
-
-/// A broken design of any kind.
-#[derive(Clone, Copy)]
-enum Flawed {
-    Deadlines(&'static Broken),
-    Executions(&'static executions::Broken),
-}
-
-/// A promise of any kind.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Promise {
-    Deadlines(oracle::Invariant),
-    Executions(executions::Invariant),
-}
-
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let (mut states, mut violations) = (0, 0);
@@ -88,11 +68,12 @@ fn main() -> ExitCode {
         states += explored.states;
         violations += explored.broken.len();
     }
-    let rejected: Vec<_> = flaws.iter().filter(|flawed| flawed.is_rejected()).collect();
-    // A promise that no design breaks would say nothing.
-    let idle: Vec<_> = Promise::all()
+    let rejected: Vec<_> = flaws.iter().filter(|broken| is_rejected(broken)).collect();
+    // A promise that no design breaks would say nothing. Whoever believes in a lease that has ended breaks S12 first.
+    let idle: Vec<_> = Invariant::ALL
+        .iter()
         .filter(|promise| {
-            arguments.is_for_all() && !rejected.iter().any(|it| it.breaks() == *promise)
+            arguments.is_for_all() && !rejected.iter().any(|(_, _, breaks, _)| breaks == *promise)
         })
         .collect();
     for promise in &idle {
@@ -109,86 +90,19 @@ fn main() -> ExitCode {
     }
 }
 
-impl Either {
-    fn all() -> impl Iterator<Item = Self> {
-        let executions = executions::ALL.into_iter();
-        let executions = executions.chain(executions::STARTED.iter().copied());
-        let executions = executions.chain(executions::RESULTS.iter().copied());
-        let executions = executions.chain(executions::POOLED.iter().copied());
-        let executions = executions.map(Self::Executions);
-        scope::ALL
-            .into_iter()
-            .map(Self::Deadlines)
-            .chain(executions)
-    }
-
-    /// Its name, and what it is about.
-    const fn words(&self) -> (&'static str, &'static str) {
-        match self {
-            Self::Deadlines(scope) => (scope.name, scope.about),
-            Self::Executions(scope) => (scope.name, scope.about),
-        }
-    }
-}
-
-impl Flawed {
-    fn all() -> impl Iterator<Item = Self> {
-        let executions = executions::FLAWS.iter().map(Self::Executions);
-        FLAWS.iter().map(Self::Deadlines).chain(executions)
-    }
-
-    const fn words(&self) -> &'static str {
-        match self {
-            Self::Deadlines((_, words, ..)) | Self::Executions((_, words, ..)) => words,
-        }
-    }
-
-    const fn breaks(&self) -> Promise {
-        match self {
-            Self::Deadlines(broken) => Promise::Deadlines(broken.2),
-            Self::Executions(broken) => Promise::Executions(broken.2),
-        }
-    }
-
-    fn is_rejected(&self) -> bool {
-        let (words, breaks) = (self.words(), self.breaks().words());
-        let explored = match self {
-            Self::Deadlines((flaw, _, breaks, scope)) => {
-                explore(*scope, Design::Broken(*flaw), Some(*breaks), None)
-            }
-            Self::Executions(broken) => executions::explore(broken.3, Some(broken), None),
-        };
-        let states = explored.states;
-        let mut found = explored.broken.iter();
-        let Some((name, steps)) = found.find(|(name, _)| *name == breaks) else {
-            println!("NOT REJECTED: {words}; {states} states");
-            return false;
-        };
-        let long = steps.len();
-        println!("rejected: {words}: not {name}, after {long} steps; {states} states");
-        print(steps);
-        true
-    }
-}
-
-impl Promise {
-    /// All that some design has to break.
-    fn all() -> impl Iterator<Item = Self> {
-        // Whoever believes in a lease that has ended breaks S12 first, and S8 only when another is granted the key.
-        let executions = executions::Invariant::ALL.iter();
-        let executions = executions.filter(|promise| **promise != executions::Invariant::S8);
-        let deadlines = oracle::Invariant::ALL.iter().copied();
-        deadlines
-            .map(Self::Deadlines)
-            .chain(executions.copied().map(Self::Executions))
-    }
-
-    const fn words(self) -> &'static str {
-        match self {
-            Self::Deadlines(promise) => promise.words(),
-            Self::Executions(promise) => promise.words(),
-        }
-    }
+fn is_rejected(broken: &Broken) -> bool {
+    let (_, words, breaks, scope) = broken;
+    let explored = explore(*scope, Some(broken), None);
+    let states = explored.states;
+    let mut found = explored.broken.iter();
+    let Some((name, steps)) = found.find(|(name, _)| *name == breaks.words()) else {
+        println!("NOT REJECTED: {words}; {states} states");
+        return false;
+    };
+    let long = steps.len();
+    println!("rejected: {words}: not {name}, after {long} steps; {states} states");
+    print(steps);
+    true
 }
 
 impl Arguments {
@@ -198,61 +112,37 @@ impl Arguments {
     }
 
     /// Which worlds to go through.
-    fn worlds(&self) -> impl Iterator<Item = Either> {
-        let wanted = |world: &Either| {
-            self.broken.is_none()
-                && self
-                    .only
-                    .as_ref()
-                    .is_none_or(|only| world.words().0.contains(only))
+    fn worlds(&self) -> impl Iterator<Item = Scope> {
+        let wanted = |world: &Scope| {
+            let only = self.only.as_ref();
+            self.broken.is_none() && only.is_none_or(|only| world.name.contains(only))
         };
-        Either::all().filter(wanted).map(|world| match world {
-            Either::Deadlines(scope) => Either::Deadlines(Scope {
-                calls: scope.calls + u8::from(self.deep),
-                ..scope
-            }),
-            Either::Executions(scope) if self.deep => Either::Executions(scope.deeper()),
-            Either::Executions(_) => world,
-        })
+        let deep = |world: Scope| if self.deep { world.deeper() } else { world };
+        scope::all().filter(wanted).map(deep)
     }
 
     /// Which designs to find out.
-    fn flaws(&self) -> impl Iterator<Item = Flawed> {
-        let wanted = |flawed: &Flawed| {
-            self.only.is_none()
-                && self
-                    .broken
-                    .as_ref()
-                    .is_none_or(|only| flawed.words().contains(only))
+    fn flaws(&self) -> impl Iterator<Item = &'static Broken> {
+        let wanted = |(_, words, ..): &&Broken| {
+            let broken = self.broken.as_ref();
+            self.only.is_none() && broken.is_none_or(|broken| words.contains(broken))
         };
-        Flawed::all().filter(wanted)
+        FLAWS.iter().filter(wanted)
     }
 
-    fn goes_through(&self, world: Either) -> Explored {
+    fn goes_through(&self, world: Scope) -> Explored {
         let most = self.deep.then_some(DEEP);
         let most = most.or(self.quick.then_some(QUICK));
-        let (name, about) = world.words();
-        let (explored, parts) = match world {
-            Either::Deadlines(scope) => {
-                let explored = explore(scope, Design::Ours, None, most);
-                let (rows, writes, refusals) = explored.rows;
-                let parts = format!("{rows} rows, {writes} writes, {refusals} refusals");
-                (explored, parts)
-            }
-            Either::Executions(scope) => {
-                let explored = executions::explore(scope, None, most);
-                let (tables, steps, effects) = explored.rows;
-                let parts =
-                    format!("{tables} tables, {steps} steps of the library, {effects} effects");
-                (explored, parts)
-            }
-        };
+        let explored = explore(world, None, most);
+        let (tables, steps, effects) = explored.counts;
         println!(
-            "{name:<10} {:>9} states{}, {} steps deep; {parts}; {} broken: {about}",
+            "{:<10} {:>9} states{}, {} steps deep; {tables} tables, {steps} steps of the library, {effects} effects; {} broken: {}",
+            world.name,
             explored.states,
             if explored.cut_off { " (of more)" } else { "" },
             explored.depth,
             explored.broken.len(),
+            world.about,
         );
         for (name, steps) in &explored.broken {
             println!("VIOLATED: {name}");
@@ -264,8 +154,8 @@ impl Arguments {
 
 /// What there is to choose from.
 fn names() -> String {
-    let worlds: Vec<_> = Either::all().map(|world| world.words().0).collect();
-    let flaws: Vec<_> = Flawed::all().map(|flawed| flawed.words()).collect();
+    let worlds: Vec<_> = scope::all().map(|world| world.name).collect();
+    let flaws: Vec<_> = FLAWS.iter().map(|(_, words, ..)| *words).collect();
     format!(
         "the worlds are {}; the broken designs:\n    {}",
         worlds.join(", "),

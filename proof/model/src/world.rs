@@ -1,244 +1,314 @@
-//! A state of a world, and what may happen next in it.
+//! What happens in a world of executions, one action at a time.
 
+use dashmap::DashMap;
+use leasehold::{
+    Delivery, Outcome as ComesTo, StartStatus,
+    store::{Settlement, Write},
+    transition::Change,
+};
 use stateright::{Model, Property};
 
-use crate::{
-    clients,
-    design::Design,
-    invariants,
-    message::{Floor, Message, Operation},
-    names::{CALLS, Count, FLOOR, SWEEPER, Tick, Who},
-    oracle::Oracle,
-    reading::Handle,
-    rows::{ABSENT, FOREIGN, Reply, RowNo, Rows},
-    scope::{Clocks, Scope},
-    sweeper, table,
+use super::{
+    actions::{Action, Fate},
+    flaws::{self, Flaw},
+    invariants::{self, Invariant},
+    library::{AnswerNo, EMPTY, AskNo, Call, Library, Next, NodeNo, Outcome, Table, TableNo},
+    names::{self, Input, KeyNo, POOL, Tick, Who},
+    scope::{Clocks, FirstCall, Kind, Scope},
+    seam::{Answer, Ask},
+    state::{Executing, Late, Phase, Seen, State, is_over},
 };
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct State {
-    /// The true time.
-    pub now: Tick,
-    /// What is stored in the table.
-    pub row: RowNo,
-    pub clients: Vec<Client>,
-    pub sweeper: Process,
-    /// What may arrive, any number of times, and how often it has changed the row; in order, so that equal
-    /// sets are equal.
-    pub in_flight: Vec<(Message, u8)>,
-    /// What is being reaped.
-    pub reaping: Option<Reaping>,
-    /// The row as it is in a backup, and what had been seen then: none once that was restored.
-    pub backup: Option<Box<(RowNo, Oracle)>>,
-    /// The token of the last guarded write that the resource accepted.
-    pub fence: Count,
-    pub jumps: u8,
-    pub oracle: Oracle,
-}
-
-/// Something with a clock that makes calls, one at a time.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Process {
-    /// How far its clock is from the true time.
-    pub error: Tick,
-    /// How many calls it has made.
-    pub calls: u8,
-    /// The one whose answer it waits for.
-    pub call: Option<Message>,
-    /// What has been answered to that one. It may never get there.
-    pub replies: Vec<Reply>,
-}
-
-/// A workflow: at most one lease at a time.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Client {
-    pub process: Process,
-    /// Which acquire it is at.
-    pub attempt: u8,
-    pub phase: Phase,
-    /// The version that it was refused by, and when.
-    pub observed: Option<(Count, Tick)>,
-    /// What a Lambda function still works with after its execution has ended, and until when it runs, by the true time.
-    pub outlived_task: Option<(Handle, Tick)>,
-    /// How its execution ended.
-    pub ended: Option<End>,
-    /// It was redriven, which it is once at most.
-    pub redriven: bool,
-    /// How it had ended before that, and until when Step Functions may still say so.
-    pub before: Option<(End, Tick)>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Phase {
-    /// Between two acquires, or done.
-    Idle,
-    /// It wants the lease.
-    Asking,
-    Holding(Handle),
-    /// It no longer believes that it holds.
-    Releasing(Handle),
-    /// Its execution has ended.
-    Ended(Handle),
-    /// It was redriven, and proves its lease before it continues.
-    Proving(Handle),
-    /// It died without a word.
-    Crashed,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action {
-    Tick,
-    Jump(Who, Tick),
-    Arrives(Message),
-    Hears(Who, Reply),
-    /// The answer is lost.
-    ResponseLost(Who),
-    Asks(Who),
-    AsksAgain(Who),
-    Extends(Who),
-    Releases(Who),
-    Writes(Who),
-    Crashes(Who),
-    /// The execution ends, with any status; a Lambda function of an aborted branch continues.
-    Fails(Who),
-    IsRedriven(Who),
-    Sweeps,
-    /// Reap begins to clear what this execution left.
-    Reaps(Who),
-    /// Reap learns how the execution ended, and acts on it.
-    ReapWrites(End),
-    /// The table is restored from a backup, and every function deployed with a floor, before the next call.
-    Restored,
-    /// The row is deleted: by DynamoDB once it is free, or by a person before that.
-    Purge,
-}
-
-/// What a reap knows before it writes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Reaping {
-    /// Whose it is.
-    pub of: Who,
-    /// What stood there when it set out.
-    pub row: RowNo,
-    /// How that one had ended by then, if it asked before it read.
-    pub end: Option<End>,
-}
-
-/// How an execution ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct End {
-    /// By a clock that is as far ahead as any may be.
-    pub stopped_at: Tick,
-    /// None of its tasks can still be running.
-    pub all_answered: bool,
-}
-
-/// A scope in a design: what stateright explores.
 pub struct World {
     pub scope: Scope,
-    pub design: Design,
-    pub rows: Rows,
+    pub flaw: Option<Flaw>,
+    pub library: Library,
+    /// What is broken, from states in which no function runs, if nothing goes wrong any more.
+    pub ahead: DashMap<State, u32>,
+    /// Whether the key is free in time, of tables with programs: at which time, before or after a restore.
+    pub freed: DashMap<(TableNo, Tick, bool), bool>,
 }
 
 impl World {
-    pub fn new(scope: Scope, design: Design) -> Self {
-        let scope = design.in_its_world(scope);
-        let rows = Rows::new(scope, design);
+    pub fn new(scope: Scope, flaw: Option<Flaw>) -> Self {
+        let scope = match flaw {
+            Some(Flaw::NoMargin) => Scope { margin: 0, ..scope },
+            Some(Flaw::ClocksThatJump) => Scope {
+                clocks: Clocks::Agree,
+                ..scope
+            },
+            _ => scope,
+        };
         Self {
             scope,
-            design,
-            rows,
+            flaw,
+            library: Library::new(scope),
+            ahead: DashMap::new(),
+            freed: DashMap::new(),
         }
     }
 
-    /// What a process's clock says.
-    pub const fn clock(state: &State, process: &Process) -> Tick {
-        state.now + process.error
+    pub fn is(&self, flaw: Flaw) -> bool {
+        self.flaw == Some(flaw)
     }
 
-    /// A new call of a process, on its way; nothing if no more calls are to be made in this world.
-    pub fn send(&self, state: &mut State, who: Who, what: Operation) -> Option<Message> {
-        let token = match what {
-            Operation::Release(_, token) => token,
-            // Without having read the row.
-            Operation::Grant(..) => FLOOR,
-            _ => self.rows.facts(state.row).token,
+    pub fn is_start(&self, who: Who) -> bool {
+        matches!(self.scope.kinds[usize::from(who)], Kind::Start(_))
+    }
+
+    pub fn starts(&self) -> impl Iterator<Item = Who> {
+        let all = 0..Who::try_from(self.scope.executions).unwrap_or(0);
+        all.filter(|who| self.is_start(*who))
+    }
+
+    /// Which key it wants.
+    pub fn key_of(&self, who: Who) -> KeyNo {
+        self.scope.keys[usize::from(who)]
+    }
+
+    /// All keys that have rows, the pool included.
+    pub fn keys(&self) -> std::ops::RangeInclusive<KeyNo> {
+        0..=self.scope.pool.map_or(0, |_| POOL)
+    }
+
+    pub fn has_starts(&self) -> bool {
+        self.starts().next().is_some()
+    }
+
+    /// A call begins. It might as well have begun just before it reads the index.
+    pub fn begin(&self, state: &mut State, call: Call) {
+        let at = state.now + self.error_of(state, call);
+        let has_floor = self.scope.restore && state.backup.is_none();
+        let mut node = self.library.begin(call, at, has_floor);
+        if let Next::Asks(ask) = self.library.next(node)
+            && matches!(*self.library.ask(ask), Ask::Scan | Ask::HeldBy(_))
+        {
+            let answer = self.effect(state, ask, call);
+            node = self.library.answered(node, at, answer);
+        }
+        self.goes_on(state, node);
+    }
+
+    /// A call stands at this node now.
+    fn goes_on(&self, state: &mut State, node: NodeNo) {
+        match self.library.next(node) {
+            Next::Asks(_) => {
+                let place = state.calls.partition_point(|other| *other < node);
+                state.calls.insert(place, node);
+            }
+            Next::Ends(outcome) => self.ends(state, self.library.call(node), outcome),
+        }
+    }
+
+    fn ends(&self, state: &mut State, call: Call, outcome: Outcome) {
+        if let Call::Start(who, n, _) = call {
+            state.executions[usize::from(who)].task.hears(n, outcome);
+        }
+        match (call, outcome) {
+            (Call::Acquire(who, _, token), Outcome::Failed | Outcome::Consumed) => {
+                let executing = &mut state.executions[usize::from(who)];
+                let spent = outcome == Outcome::Consumed;
+                let told = !executing.shown.is_empty() || !state.evicted.is_empty();
+                if executing.waits_with(token) {
+                    executing.phase = Phase::Failed;
+                    executing.stands();
+                    state.seen.must(!spent || told, Invariant::L2);
+                }
+            }
+            (Call::Release(who, ..), Outcome::Done) => {
+                let executing = &mut state.executions[usize::from(who)];
+                if executing.phase == Phase::Releasing {
+                    executing.lease = None;
+                    if self.is_start(who) {
+                        executing.phase = Phase::Released;
+                    } else {
+                        is_over(executing, state.now, false, true);
+                    }
+                }
+            }
+            (Call::Prove(who, ..), outcome) => {
+                let executing = &mut state.executions[usize::from(who)];
+                if executing.phase != Phase::Proving {
+                    return;
+                }
+                match outcome {
+                    Outcome::Done => executing.phase = Phase::Section,
+                    Outcome::Lost => {
+                        executing.lease = None;
+                        self.asks(state, who, true);
+                    }
+                    _ => {}
+                }
+            }
+            (Call::Ask(..) | Call::Extend(..) | Call::Return(..), outcome) => {
+                self.program_hears(state, call, outcome);
+            }
+            (Call::Start(who, _, input), Outcome::Begun) => {
+                let ran = state.executions[usize::from(who)].ran(input);
+                state.seen.must(ran, Invariant::Lost);
+                state.seen.answers((who, input), true);
+            }
+            (
+                Call::Start(who, _, input),
+                Outcome::Queued | Outcome::Settled | Outcome::NotStarted,
+            ) => state.seen.answers((who, input), true),
+            (Call::Start(who, _, input), Outcome::AnotherInput) => {
+                state.seen.answers((who, input), false);
+            }
+            _ => {}
+        }
+    }
+
+    /// An event asks for a start.
+    fn asks_for_a_start(&self, state: &mut State, who: Who, input: Input) {
+        let executing = &mut state.executions[usize::from(who)];
+        executing.tokens += 1;
+        if self.scope.results {
+            executing.task.waits_with(executing.tokens);
+        }
+        let call = Call::Start(who, executing.tokens, input);
+        self.begin(state, call);
+    }
+
+    fn asks(&self, state: &mut State, who: Who, anew: bool) {
+        if self.is_start(who) {
+            return self.asks_for_a_start(state, who, 0);
+        }
+        if self.is_program(who) {
+            return self.program_asks(state, who, anew);
+        }
+        let executing = &mut state.executions[usize::from(who)];
+        executing.tokens += 1;
+        executing.request += u8::from(anew);
+        executing.phase = Phase::Waiting;
+        executing.stands();
+        let (request, token) = (executing.request, executing.tokens);
+        let is_copy = |node: &NodeNo| matches!(self.library.call(*node), Call::Acquire(of, which, _) if (of, which) == (who, request));
+        let is_late = |(_, call, _): &Late| matches!(call, Call::Acquire(of, which, _) if (*of, *which) == (who, request));
+        if self.scope.permits.is_some()
+            && (state.calls.iter().any(is_copy) || state.late.iter().any(is_late))
+        {
+            state.seen.copied.push((who, request));
+        }
+        self.begin(state, Call::Acquire(who, request, token));
+    }
+
+    /// A request takes effect, and is answered.
+    fn effect(&self, state: &mut State, number: AskNo, call: Call) -> AnswerNo {
+        let ask = self.library.ask(number);
+        if let Some(answer) = self.calls(state, (&ask, call)) {
+            return self.library.answer(answer);
+        }
+        let before = self.library.table(state.table);
+        if self
+            .flaw
+            .is_some_and(|flaw| flaws::is_lost(flaw, &before, &ask, call))
+        {
+            return self.library.answer(Answer::None);
+        }
+        let written = match self.flaw {
+            Some(flaw) => {
+                let ask = flaws::written(flaw, &before, (*ask).clone(), call);
+                self.library.ask_no(&ask)
+            }
+            None => number,
         };
-        let floor = self.floor(state, token);
-        self.send_by(state, who, what, floor)
+        let table = if self.is(Flaw::StrangersAreOverwritten) {
+            self.library.without_strangers(state.table)
+        } else {
+            state.table
+        };
+        let (table, answer) = self.library.effect(table, written);
+        let left_out = |flaw| flaws::is_not_written(flaw, &before, &ask);
+        if table != state.table && !self.flaw.is_some_and(left_out) {
+            let after = self.library.table(table);
+            state.table = match (self.flaw, ask.writes()) {
+                (
+                    Some(Flaw::BegunItemsAreDeleted),
+                    [.., Write::Settle(item, Settlement::Begun { .. })],
+                ) => self.library.deleted(table, &item.name),
+                (Some(Flaw::ReleaseDeletesTheRow), [Write::Row(_, Change::Release(_))]) => {
+                    self.library.without_rows(table)
+                }
+                _ => table,
+            };
+            invariants::wrote(self, state, (&ask, call), (&before, &after));
+        }
+        match self.flaw {
+            Some(flaw) => {
+                let answer = self.library.answered_with(answer);
+                let answer = flaws::answered(flaw, &ask, answer);
+                self.library.answer(answer)
+            }
+            None => answer,
+        }
     }
 
-    /// What a sender knows of the floor that has read a row with this token.
-    pub fn floor(&self, state: &State, token: Count) -> Floor {
-        Floor::of(self.scope.restore && state.backup.is_none(), token)
-    }
-
-    /// The same, for a row that is known to be above the floor, or below it.
-    pub fn send_by(
-        &self,
-        state: &mut State,
-        who: Who,
-        what: Operation,
-        floor: Floor,
-    ) -> Option<Message> {
-        let made = state.clients.iter().map(|client| client.process.calls);
-        let made: u8 = made.chain([state.sweeper.calls]).sum();
-        let now = state.now;
-        let process = state.process(who);
-        if made >= self.scope.calls + self.scope.spent || process.calls + 1 >= CALLS {
+    fn steps(&self, state: &mut State, node: NodeNo, fate: Fate) -> Option<()> {
+        let Next::Asks(number) = self.library.next(node) else {
             return None;
-        }
-        process.calls += 1;
-        let message = Message {
-            from: who,
-            call: process.calls,
-            sent: now + process.error,
-            what,
-            floor,
         };
-        process.call = Some(message);
-        process.replies.clear();
-        state.put_in_flight(message);
-        Some(message)
+        let ask = self.library.ask(number);
+        let call = self.library.call(node);
+        if fate == Fate::SentAgain {
+            state.left.unheard -= 1;
+            self.effect(state, number, call);
+            return Some(());
+        }
+        let place = state.calls.iter().position(|other| *other == node)?;
+        state.calls.remove(place);
+        let answer = match fate {
+            Fate::Dies => {
+                state.left.crash -= 1;
+                self.ends(state, call, Outcome::Failed);
+                return Some(());
+            }
+            Fate::Late => {
+                state.left.loses(&ask);
+                state.late.push((number, call, state.now));
+                state.late.sort_unstable();
+                self.no_answer(&ask)
+            }
+            Fate::AnswerLost => {
+                state.left.loses(&ask);
+                self.effect(state, number, call);
+                self.no_answer(&ask)
+            }
+            Fate::Answered(0) if ask.acts() => self.effect(state, number, call),
+            Fate::Answered(which) => match self.answers(state, &ask) {
+                all if all.is_empty() => self.effect(state, number, call),
+                mut all => {
+                    let answer = all.swap_remove(which - usize::from(ask.acts()));
+                    state.left.refuses(&answer);
+                    self.forgets_too_early(state, &ask, &answer);
+                    self.library.answer(answer)
+                }
+            },
+            Fate::SentAgain => return None,
+        };
+        let at = state.now + self.error_of(state, call);
+        let node = self.library.answered(node, at, answer);
+        self.goes_on(state, node);
+        Some(())
     }
-}
 
-impl State {
-    pub fn of(&self, who: Who) -> &Process {
-        match who {
-            SWEEPER => &self.sweeper,
-            _ => &self.clients[usize::from(who)].process,
+    /// Whoever learns what a task is to be told deletes its item at once.
+    fn forgets_too_early(&self, state: &mut State, ask: &Ask, answer: &Answer) {
+        if let (Ask::Outcome(execution), Answer::Outcome(ComesTo::Ended(_))) = (ask, answer)
+            && self.is(Flaw::TasksAreForgottenFirst)
+        {
+            let who = names::who(execution);
+            state.table = self.library.without_task(state.table, who);
         }
     }
 
-    pub fn process(&mut self, who: Who) -> &mut Process {
-        match who {
-            SWEEPER => &mut self.sweeper,
-            _ => &mut self.clients[usize::from(who)].process,
-        }
-    }
-
-    pub fn put_in_flight(&mut self, message: Message) {
-        let place = self
-            .in_flight
-            .binary_search_by_key(&message, |(flies, _)| *flies);
-        if let Err(place) = place {
-            self.in_flight.insert(place, (message, 0));
-        }
-    }
-
-    /// A message has changed the row. An extend may do so each time it arrives, if by nothing but the version: two
-    /// times stand for any number.
-    pub fn took_effect(&mut self, message: Message) {
-        for (flies, times) in &mut self.in_flight {
-            *times += u8::from(*flies == message);
-        }
-        self.in_flight.retain(|(_, times)| *times < 2);
-    }
-
-    /// Each client, with its number.
-    pub fn whos(&self) -> impl Iterator<Item = (Who, &Client)> {
-        (0..).zip(&self.clients)
+    fn no_answer(&self, ask: &Ask) -> AnswerNo {
+        self.library.answer(match ask {
+            Ask::Succeed(..) if self.is(Flaw::NoAnswerIsARefusal) => {
+                Answer::Delivery(Delivery::Refused)
+            }
+            _ => Answer::None,
+        })
     }
 }
 
@@ -247,119 +317,17 @@ impl Model for World {
     type Action = Action;
 
     fn init_states(&self) -> Vec<State> {
-        let error = self.scope.error;
-        let errors: &[Tick] = if self.scope.wrong_from_the_start {
-            &[-error, error]
-        } else {
-            &[0]
-        };
-        let mut worlds: Vec<Vec<Tick>> = vec![Vec::new()];
-        let processes = self.scope.clients + usize::from(self.scope.sweep);
-        for n in 0..processes {
-            // Clients are alike, so it does not matter which of them has which clock. If the first one holds from the
-            // beginning, a waiter does most harm if its clock is ahead, and the sweeper if its clock is as wrong as possible.
-            let sweeps = n == self.scope.clients;
-            let alike = |errors_of: &[Tick], error: Tick| match errors_of {
-                [first, ..] if self.scope.branches && sweeps => error == -first,
-                [_, ..] if self.scope.branches => error > 0,
-                [.., last] => sweeps || *last <= error,
-                [] => true,
-            };
-            let more = |errors_of: Vec<Tick>| {
-                let errors = errors.iter().filter(|error| alike(&errors_of, **error));
-                let longer = errors.map(|error| [errors_of.clone(), vec![*error]].concat());
-                longer.collect::<Vec<_>>()
-            };
-            worlds = worlds.into_iter().flat_map(more).collect();
-        }
-        let strange: &[RowNo] = if self.scope.strangers {
-            &[FOREIGN]
-        } else {
-            &[ABSENT]
-        };
-        let worlds = worlds
-            .iter()
-            .flat_map(|errors| strange.iter().map(move |row| (errors, *row)));
-        let worlds = worlds.map(|(errors, row)| self.beginning(errors, row));
-        if self.scope.past > 0 {
-            return worlds.filter_map(|state| self.with_a_past(state)).collect();
-        }
-        if self.scope.spent == 0 {
-            return worlds.collect();
-        }
-        let held = worlds.filter_map(|state| self.with_others_behind(state));
-        if !self.scope.restore {
-            return held.collect();
-        }
-        let kept = |state: &State| {
-            let state = self.next_state(state, Action::Releases(0))?;
-            let call = state.clients[0].process.call?;
-            self.next_state(&state, Action::Arrives(call))
-        };
-        let both = held.flat_map(|state| [kept(&state), Some(state)]);
-        let backed_up = |state: State| State {
-            in_flight: Vec::new(),
-            backup: Some(Box::new((state.row, state.oracle.clone()))),
-            ..state
-        };
-        both.flatten().map(backed_up).collect()
+        let beginning = |(clocks, sweeper)| self.beginning(clocks, sweeper);
+        self.clocks().into_iter().map(beginning).collect()
     }
 
     fn actions(&self, state: &State, actions: &mut Vec<Action>) {
-        let whos = state.whos().map(|(who, _)| who);
-        let heard = |who: &Who| !state.of(*who).replies.is_empty();
-        if self.scope.once
-            && let Some(who) = whos.chain([SWEEPER]).find(heard)
-        {
-            clients::response_actions(state, who, actions);
-            return actions.push(Action::ResponseLost(who));
-        }
-        if state.now < self.scope.ticks {
-            actions.push(Action::Tick);
-        }
-        actions.extend(
-            state
-                .in_flight
-                .iter()
-                .map(|(message, _)| Action::Arrives(*message)),
-        );
-        clients::actions(self, state, actions);
-        sweeper::actions(self, state, actions);
+        self.may_happen(state, actions);
     }
 
     fn next_state(&self, before: &State, action: Action) -> Option<State> {
         let mut state = before.clone();
-        match action {
-            Action::Tick => {
-                state.now += 1;
-                clients::end_in_time(&mut state);
-            }
-            Action::Jump(who, error) => {
-                state.process(who).error = error;
-                state.jumps += 1;
-            }
-            Action::Arrives(message) => {
-                if self.scope.once {
-                    state.in_flight.retain(|(flies, _)| *flies != message);
-                }
-                table::takes(self, &mut state, message);
-            }
-            Action::ResponseLost(who) => {
-                state.process(who).call = None;
-                state.process(who).replies.clear();
-            }
-            Action::Hears(SWEEPER, _) => {
-                state.sweeper.call = None;
-                state.sweeper.replies.clear();
-            }
-            Action::Hears(who, reply) => clients::on_response(self, &mut state, who, reply)?,
-            Action::Sweeps => sweeper::sweeps(self, &mut state)?,
-            Action::Reaps(who) => sweeper::reaps(self, &mut state, who),
-            Action::ReapWrites(end) => sweeper::reap_writes(self, &mut state, end)?,
-            Action::Restored => table::restored(&mut state)?,
-            Action::Purge => table::purged(&mut state),
-            of_a_client => clients::perform(self, &mut state, of_a_client)?,
-        }
+        self.acts(&mut state, action)?;
         invariants::look(self, &mut state);
         (state != *before).then_some(state)
     }
@@ -370,74 +338,331 @@ impl Model for World {
 }
 
 impl World {
-    fn beginning(&self, errors: &[Tick], row: RowNo) -> State {
-        let process = |n: usize| Process {
-            error: errors.get(n).copied().unwrap_or(0),
-            ..Process::default()
+    fn beginning(&self, clocks: Vec<Tick>, sweeper: Tick) -> State {
+        let kinds = self.scope.kinds.iter().take(self.scope.executions);
+        let mut state = State {
+            now: self.scope.error,
+            table: if self.scope.stranger {
+                self.library.strange()
+            } else {
+                EMPTY
+            },
+            executions: kinds.map(|kind| Executing::new(*kind)).collect(),
+            sweeper,
+            backup: self.scope.restore.then(Box::default),
+            writes: Vec::new(),
+            fence: 0,
+            calls: Vec::new(),
+            late: Vec::new(),
+            evicted: Vec::new(),
+            left: self.scope.budget,
+            seen: Seen::default(),
         };
-        State {
-            now: -self.scope.since,
-            row,
-            clients: (0..self.scope.clients)
-                .map(|n| Client {
-                    process: process(n),
-                    attempt: 0,
-                    phase: Phase::Idle,
-                    observed: None,
-                    outlived_task: None,
-                    ended: None,
-                    redriven: false,
-                    before: None,
-                })
-                .collect(),
-            sweeper: process(self.scope.clients),
-            in_flight: Vec::new(),
-            reaping: None,
-            backup: self
-                .scope
-                .restore
-                .then(|| Box::new((row, Oracle::default()))),
-            fence: Count::MIN,
-            jumps: 0,
-            oracle: Oracle::default(),
+        for (executing, clock) in state.executions.iter_mut().zip(clocks) {
+            executing.clock = clock;
         }
-    }
-
-    /// The first client has the key. The others have seen it; their calls are still under way.
-    fn with_others_behind(&self, mut state: State) -> Option<State> {
-        for who in (0..).take(self.scope.clients) {
-            state = self.next_state(&state, Action::Asks(who))?;
-            state = self.with_its_calls_made(state, who)?;
+        if let Some(runs) = self.scope.foreign {
+            let text = names::input(names::FOREIGN);
+            let text = self.library.input_no(text.as_str());
+            let executing = &mut state.executions[0];
+            executing.began = Some((names::FOREIGN, text));
+            executing.phase = Phase::Without;
+            if !runs {
+                is_over(executing, 0, false, true);
+            }
+            executing.standings.clear();
+            executing.stands();
         }
-        state.now = 0;
-        Some(state)
-    }
-
-    /// The first client has had the key a few times, and released it. Its acquires are still under way.
-    fn with_a_past(&self, mut state: State) -> Option<State> {
         for _ in 0..self.scope.past {
-            state = self.next_state(&state, Action::Asks(0))?;
-            state = self.with_its_calls_made(state, 0)?;
-            let asked = state.in_flight.clone();
-            state = self.next_state(&state, Action::Releases(0))?;
-            state = self.with_its_calls_made(state, 0)?;
-            state.in_flight = asked;
+            self.has_had_the_key(&mut state);
         }
-        Some(state)
+        for who in 0..self.scope.begun {
+            self.asks(&mut state, who, false);
+            self.makes_the_first_call(&mut state);
+        }
+        state.left = self.scope.budget;
+        if self.scope.restore {
+            let seen = state.seen.granted.clone();
+            state.backup = Some(Box::new((state.table, seen)));
+        }
+        state
     }
 
-    /// Each of its calls arrives, and is answered, until it has no more to make.
-    fn with_its_calls_made(&self, mut state: State, who: Who) -> Option<State> {
-        while let Some(call) = state.process(who).call {
-            state = self.next_state(&state, Action::Arrives(call))?;
-            let reply = *state.process(who).replies.last()?;
-            state = self.next_state(&state, Action::Hears(who, reply))?;
+    /// The first program has had the key, and has released it. The request that it was granted to comes again, some time.
+    fn has_had_the_key(&self, state: &mut State) {
+        self.asks(state, 0, true);
+        if let Some(node) = state.calls.first().copied()
+            && let Next::Asks(ask) = self.library.next(node)
+        {
+            state.late.push((ask, self.library.call(node), state.now));
         }
-        Some(state)
+        self.finish(state);
+        let released = self.program_releases(state, 0);
+        debug_assert!(released.is_some(), "it has the key");
+        self.finish(state);
     }
 
-    /// Whether no two may believe at once that they hold.
-    pub fn is_exclusive(&self) -> bool {
-        self.scope.clocks != Clocks::Differ
+    #[expect(clippy::too_many_lines, reason = "one arm for each action")]
+    pub fn acts(&self, state: &mut State, action: Action) -> Option<()> {
+        match action {
+            Action::Tick => {
+                let ticks = self.next_tick(state);
+                state.left.tick -= 1;
+                self.passes(state, ticks);
+            }
+            Action::Step(node, fate) => self.steps(state, node, fate)?,
+            Action::Arrives(place) => {
+                let (ask, call, _) = state.late.remove(place);
+                self.effect(state, ask, call);
+            }
+            Action::Asks(who) => self.asks(state, who, self.is_program(who)),
+            Action::Retries(who) => {
+                state.left.retry -= u8::from(!self.is_program(who));
+                self.asks(state, who, false);
+            }
+            Action::AsksAnew(who) => {
+                state.left.retry -= 1;
+                self.asks(state, who, true);
+            }
+            Action::TimesOut(who) => {
+                state.left.timeout -= 1;
+                let executing = &mut state.executions[usize::from(who)];
+                executing.phase = Phase::Failed;
+                executing.stands();
+            }
+            Action::CarriesOn(who) => {
+                state.executions[usize::from(who)].phase = Phase::Without;
+            }
+            Action::GivesUp(who) => {
+                let executing = &mut state.executions[usize::from(who)];
+                let releasing = executing.phase == Phase::Releasing;
+                if releasing {
+                    executing.lease = None;
+                }
+                is_over(executing, state.now, !releasing, true);
+            }
+            Action::Releases(who) if self.is_program(who) => self.program_releases(state, who)?,
+            Action::Releases(who) => {
+                let executing = &mut state.executions[usize::from(who)];
+                if executing.phase == Phase::Releasing {
+                    state.left.retry -= 1;
+                } else if self.is_start(who) {
+                    state.left.release -= 1;
+                }
+                executing.phase = Phase::Releasing;
+                // A workflow waits for its branches before it releases.
+                executing.work = None;
+                executing.calls += 1;
+                let call = Call::Release(who, executing.handle()?, executing.calls);
+                self.begin(state, call);
+            }
+            Action::Nests(who) => {
+                state.left.nest -= 1;
+                let executing = &mut state.executions[usize::from(who)];
+                executing.calls += 1;
+                // No attempt of its own acquire has this number.
+                let n = 100 + executing.calls;
+                let as_its_own = self.is(Flaw::ReenteredIsReleased);
+                self.begin(state, Call::Nests(who, n, as_its_own));
+            }
+            Action::Proves(who) if self.is_program(who) => self.program_extends(state, who)?,
+            Action::Extends(who) => {
+                state.left.ask -= 1;
+                self.program_extends(state, who)?;
+            }
+            Action::Writes(who) => {
+                state.left.write -= 1;
+                let lease = state.executions[usize::from(who)].lease?;
+                let token = self.library.token_of(lease);
+                let place = state.writes.partition_point(|other| *other < token);
+                state.writes.insert(place, token);
+            }
+            Action::Lands(place) => self.lands(state, place),
+            Action::Jumps(who, error) => {
+                state.left.jump -= 1;
+                state.executions[usize::from(who)].clock = error;
+            }
+            Action::SweeperJumps(error) => {
+                state.left.jump -= 1;
+                state.sweeper = error;
+            }
+            Action::Restores => self.restores(state)?,
+            Action::Wipes => self.wipes(state),
+            Action::Proves(who) => {
+                let executing = &mut state.executions[usize::from(who)];
+                executing.calls += 1;
+                let call = Call::Prove(who, executing.handle()?, executing.calls);
+                self.begin(state, call);
+            }
+            Action::Succeeds(who) => {
+                state.left.end -= u8::from(!self.is_start(who));
+                state.executions[usize::from(who)].work = None;
+                state.executions[usize::from(who)].lease = None;
+                state.ends_with(who, false, false);
+            }
+            Action::Fails(who, works) => {
+                state.left.fail -= 1;
+                state.ends_with(who, true, works);
+            }
+            Action::WorkEnds(who) => state.executions[usize::from(who)].work = None,
+            Action::IsRedriven(who) => {
+                state.left.redrive -= 1;
+                // Nobody hears what an earlier call of it comes to.
+                state.executions[usize::from(who)].calls += 1;
+                let guarded = self.scope.guarded[usize::from(who)];
+                let keep = self.scope.keep[usize::from(who)];
+                let executing = &mut state.executions[usize::from(who)];
+                executing.redriven += 1;
+                executing.redriven_at = state.now;
+                if self.is_start(who) {
+                    let kept = executing
+                        .ended
+                        .is_some_and(|end| keep > 0 && state.now <= end.stopped + keep);
+                    let kept = kept && executing.lease.is_some();
+                    // Nobody can know of the others: they are the exception of S8.
+                    executing.phase = if kept || self.is(Flaw::RedrivesCount) {
+                        Phase::Section
+                    } else {
+                        executing.lease = None;
+                        Phase::Without
+                    };
+                    executing.stands();
+                } else if executing.lease.is_none() {
+                    self.asks(state, who, true);
+                } else {
+                    executing.phase = if guarded {
+                        Phase::Proving
+                    } else {
+                        Phase::Section
+                    };
+                    executing.stands();
+                }
+            }
+            Action::Sweeps => {
+                state.left.look -= 1;
+                let call = Call::Sweep(state.left.look);
+                self.begin(state, call);
+            }
+            Action::Reaps(who) => {
+                state.left.reap -= 1;
+                let call = Call::Reap(who, state.left.reap);
+                self.begin(state, call);
+            }
+            Action::Evicts(key) => {
+                state.left.evict -= 1;
+                let call = Call::Evict(state.left.evict, key);
+                self.begin(state, call);
+            }
+            Action::Limits(key, none) => {
+                state.left.limit -= 1;
+                let call = Call::Limit(state.left.limit, key, none);
+                self.begin(state, call);
+            }
+            Action::Again(who) => {
+                state.left.again -= 1;
+                self.asks_for_a_start(state, who, 0);
+            }
+            Action::Other(who) => {
+                state.left.other -= 1;
+                self.asks_for_a_start(state, who, 1);
+            }
+            Action::Purges(who) => {
+                state.left.purge -= 1;
+                // Whoever has failed waits for somebody to repeat it.
+                let failed =
+                    |table: &Table| matches!(table.start(who), Some((StartStatus::Failed(_), _)));
+                if !failed(&self.library.table(state.table)) {
+                    state.seen.purged |= 1 << who;
+                }
+                state.table = self.library.purged(state.table, who);
+                state.seen.granted.retain(|(of, _)| *of != who);
+            }
+            Action::Repeats(who) => {
+                state.left.repeat -= 1;
+                let call = Call::Repeat(who, state.left.repeat);
+                self.begin(state, call);
+            }
+            Action::Dismisses(who) => {
+                state.left.dismiss -= 1;
+                let call = Call::Dismiss(who, state.left.dismiss);
+                self.begin(state, call);
+            }
+            Action::Begins(who) => {
+                state.left.begin -= 1;
+                let call = Call::Begin(who, state.left.begin);
+                self.begin(state, call);
+            }
+            Action::IsToldRedriven(who) => {
+                state.left.reap -= 1;
+                let call = Call::Redriven(who, state.left.reap);
+                self.begin(state, call);
+            }
+        }
+        Some(())
+    }
+
+    fn makes_the_first_call(&self, state: &mut State) {
+        while self.scope.first_call != FirstCall::Answered
+            && let Some(node) = state.calls.first().copied()
+            && let Next::Asks(ask) = self.library.next(node)
+        {
+            let is_it = matches!(*self.library.ask(ask), Ask::Begin(..));
+            if is_it && self.scope.first_call == FirstCall::Slow {
+                return;
+            }
+            let fate = if is_it { Fate::Late } else { Fate::Answered(0) };
+            self.steps(state, node, fate);
+        }
+        self.finish(state);
+    }
+
+    /// Every call comes to its end, one after the other, and nothing goes wrong.
+    pub fn finish(&self, state: &mut State) {
+        while let Some(node) = state.calls.first().copied() {
+            if self.steps(state, node, Fate::Answered(0)).is_none() {
+                return;
+            }
+        }
+    }
+
+    /// How much time passes next, in half minutes.
+    pub fn next_tick(&self, state: &State) -> Tick {
+        let lengths = self.scope.ticks;
+        let taken = usize::from(self.scope.budget.tick - state.left.tick);
+        lengths[taken.min(lengths.len() - 1)]
+    }
+
+    /// So many half minutes pass.
+    pub fn passes(&self, state: &mut State, ticks: Tick) {
+        state.now += ticks;
+        let now = state.now;
+        for executing in &mut state.executions {
+            executing.work = executing.work.filter(|(_, until)| now < *until);
+            let latest = executing.standings.pop();
+            if !self.is(Flaw::AnswersAreOlder) {
+                executing.standings.clear();
+            }
+            executing.standings.extend(latest);
+        }
+        if !self.is(Flaw::CallsAreLater) {
+            state
+                .late
+                .retain(|(.., sent)| now <= sent + names::SIGNATURE);
+        }
+        // Whoever was to call by now, and has not, does not call any more.
+        let calls = std::mem::take(&mut state.calls);
+        for node in calls {
+            let is_over = match self.library.next(node) {
+                Next::Asks(ask) => {
+                    matches!(*self.library.ask(ask), Ask::Begin(_, _, until) if until < now)
+                }
+                Next::Ends(_) => false,
+            };
+            if is_over && !self.is(Flaw::FunctionsAreSlower) {
+                self.ends(state, self.library.call(node), Outcome::Failed);
+            } else {
+                state.calls.push(node);
+            }
+        }
     }
 }

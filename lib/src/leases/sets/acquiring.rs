@@ -357,7 +357,7 @@ fn still_held(row: &Row, held: &Holding, now: Timestamp) -> Change {
         Some(_) => Change::Prove(Prove {
             lease_id,
             fencing_token,
-            now,
+            now: held.no_earlier(now),
         }),
     }
 }

@@ -13,7 +13,7 @@ use super::{
     shared::{Broken, Delayed, DeliveryFault, START, Shared, kind_of, no_answer, too_busy},
     world::at_once,
 };
-use crate::design::{Flaw, flawed};
+use crate::deadlines;
 use leasehold::{
     Counter, Ended, Error, Holder, Key, ResultItem,
     redrivable::Redrivable,
@@ -374,7 +374,7 @@ impl FaultyStore {
         let shared = self.shared.get();
         match (shared.broken, &mut change) {
             (Some(Broken::NoFloor), _) => {
-                change = flawed::without_the_floor(Flaw::GrantsIgnoreTheFloor, change);
+                change = deadlines::without_the_floor(change);
                 if let Change::ReplaceIfUnchanged(swap) = &mut change
                     && matches!(swap.head, Head::Leaves(_))
                     && let Stored::Row(row) = self.stored(address)
@@ -498,7 +498,7 @@ impl FaultyStore {
                 row.queue = row.waiting().iter().skip(1).cloned().collect();
             }
             (Broken::QueueIgnored, Change::Grant(_)) if *before == row => {
-                let Some(granted) = flawed::past_the_line(before, change) else {
+                let Some(granted) = deadlines::past_the_line(before, change) else {
                     return;
                 };
                 row = granted;

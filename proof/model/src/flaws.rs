@@ -3,7 +3,7 @@
 use leasehold::{
     Ended,
     row::{Entry, Holding, Notification, Row, State, Stored},
-    store::{Address, AttributeValue, Settlement, Write, Written},
+    store::{Address, AttributeValue, Settlement, Slot, Write, Written},
     transition::{Change, EndIfUnchanged, Head, LeaveReason, ReplaceIfUnchanged, transition},
 };
 
@@ -14,9 +14,38 @@ use super::{
     scope::{self, Scope},
     seam::{Answer, Ask, with},
 };
-use crate::{design::flawed::past_the_line, lists::flaws};
+use crate::{
+    deadlines::{self, past_the_line},
+    lists::flaws,
+};
 
 flaws! {
+    TheResourceIgnoresTheToken S3 JUMPS "the resource ignores the token"
+    ReleaseDeletesTheRow S1 MUTEX "release deletes the row, and the counter in it"
+    NoMargin S8 MUTEX "leases are taken without a margin"
+    ClocksThatJump S8 JUMPS "deadlines by clocks that jump further than half the margin"
+    ReleaseWithoutCondition S4 MUTEX "release has no condition"
+    NoMemoryOfRequests S9 MUTEX "the row does not remember the requests of its grants"
+    OneRequestLessIsRemembered S9 MEMORY "the row remembers one request less"
+    ExtendAdds L1 MUTEX "an extend adds to the deadline"
+    ExtendWithoutProof S6 MUTEX "an extend does not ask for the proof"
+    ExtendShortens S5 MUTEX "a late extend sets an earlier deadline"
+    ObservesTheToken S8 OBSERVED "observers compare the token, which no extend moves"
+    SweepFreesWhateverIsThere S4 SWEPT_BY_TWO "sweep frees whatever is there by now"
+    StrangersAreOverwritten S10 STRANGERS "an item without a token counts as absent"
+    OneOwnLeaseIsSomebodyElses L2 MUTEX "a refusal by one's own lease is taken for somebody else's"
+    DeadlineCountsFromTheAnswer S8 MUTEX "the holder counts from the answer"
+    GrantsIgnoreTheFloor S1 RESTORED "a grant ignores the floor"
+    WhatEndedIsReleasedAtOnce S8 BRANCHES "what a failed execution held is free at once, with a branch of it at work"
+    ReapLooksUpBeforeItReads S8 BRANCHES "reap looks up before it reads, and writes whatever the version"
+    ReapTrustsAStaleAnswer S8 BRANCHES "reap trusts an answer that is older than a redrive"
+    ReapComparesClocksAsTheyAre S5 BRANCHES "reap tells what a redrive wrote by clocks, without the margin"
+    CutsWhoeverHoldsItByNow S5 BRANCHES "a cut that comes late cuts whoever holds it by now"
+    NobodySweeps L1 SWEPT "nobody frees what has expired"
+    ReleaseIsADeadline S6 MUTEX "a release only sets the deadline to now"
+    EachCopyIsARequest S9 MUTEX "a copy of an acquire is granted anew"
+    TokensAreTheClocks S1 MUTEX "the token is the clock's"
+    DeadlineIsTheTablesTtl S8 PURGES "the deadline is the table's TTL"
     LooksEndWhateverIsThere S12 REDRIVES "a look ends the lease whatever its version is by now"
     LooksTrustStaleAnswers S12 REDRIVES "a look trusts an answer that is older than a redrive"
     EventsAreBelieved S12 REDRIVES "a look believes that what has ended is still over"
@@ -24,6 +53,8 @@ flaws! {
     KeepIsIgnored S12 KEPT "a lease that is kept for a redrive ends with the failure"
     KeepEndsOnTime S12 KEPT "a kept lease ends when its time does, and not half a minute later"
     ProofsAreReads S12 REDRIVES "a proof does not change the version"
+    LateProofsCount S12 PROVEN "a proof that comes late makes a row look as if it had been written before a redrive"
+    LateExtendsCount S5 BRANCHES "an extend that comes late does the same"
     NobodyLooks L4 ENDS "nobody ends the lease of an execution that is over"
     RetriesAreNotCounted S12 NOTIFICATION "a retry's new token is told, and the notification not counted"
     NewTokensAreNotStored L4 NOTIFICATION "a retry's new token is not stored"
@@ -88,12 +119,25 @@ pub fn written(flaw: Flaw, before: &Table, mut ask: Ask, call: Call) -> Ask {
         instead_of_items(flaw, writes);
         instead_in_pool(flaw, before, writes);
     }
-    let (Some(change), Some(row)) = (ask.first_row_mut(), before.row(0)) else {
+    let (Some(change), row) = (ask.first_row_mut(), before.row(0)) else {
         return ask;
     };
+    let Some(row) = row else {
+        if let Some(row) = deadlines::instead(flaw, None, change) {
+            *change = written_over(None, row);
+        }
+        return ask;
+    };
+    if let Some(next) = deadlines::instead(flaw, Some(row), change) {
+        *change = instead(row, next);
+        return ask;
+    }
     let looks = matches!(call, Call::Sweep(_) | Call::Reap(..));
     match (flaw, change) {
-        (Flaw::LooksEndWhateverIsThere, Change::EndIfUnchanged(end)) if looks => {
+        (
+            Flaw::LooksEndWhateverIsThere | Flaw::ReapLooksUpBeforeItReads,
+            Change::EndIfUnchanged(end),
+        ) if looks => {
             end.version = row.version;
         }
         (Flaw::GrantsKeepTheToken, Change::ReplaceIfUnchanged(swap))
@@ -119,7 +163,10 @@ pub fn written(flaw: Flaw, before: &Table, mut ask: Ask, call: Call) -> Ask {
             swap.row.request = row.request.clone();
             swap.row.past_requests.clone_from(&row.past_requests);
         }
-        (Flaw::ReleasesHaveNoCondition, Change::Release(release)) => {
+        (
+            Flaw::ReleasesHaveNoCondition | Flaw::ReleaseWithoutCondition,
+            Change::Release(release),
+        ) => {
             if let Some(held) = row.holding() {
                 release.lease_id = held.lease_id.clone();
                 release.fencing_token = row.fencing_token;
@@ -128,6 +175,16 @@ pub fn written(flaw: Flaw, before: &Table, mut ask: Ask, call: Call) -> Ask {
         (Flaw::GrantsIgnoreTheQueue, change @ Change::Grant(_))
         | (Flaw::ExpiredHoldersComeBack, change @ Change::Extend(_)) => {
             if let Some(next) = past_the_line(row, change) {
+                *change = instead(row, next);
+            }
+        }
+        (Flaw::LateProofsCount, change @ Change::Prove(_))
+        | (Flaw::LateExtendsCount, change @ Change::Extend(_)) => {
+            let mut unproven = row.clone();
+            if let State::Held(held) = &mut unproven.state {
+                held.extended_at = None;
+            }
+            if let Some(next) = transition(&Stored::Row(unproven), change) {
                 *change = instead(row, next);
             }
         }
@@ -254,6 +311,10 @@ fn instead_in_pool(flaw: Flaw, before: &Table, writes: &mut Vec<Write>) {
 
 /// Whether this never arrives.
 pub fn is_lost(flaw: Flaw, before: &Table, ask: &Ask, call: Call) -> bool {
+    let ends = matches!(ask.row(), Some((_, Change::EndIfUnchanged(_))));
+    if flaw == Flaw::NobodySweeps && ends {
+        return true;
+    }
     let Some((inside, waiting)) = entries(ask) else {
         return false;
     };
@@ -284,8 +345,12 @@ fn entries(ask: &Ask) -> Option<(Grants, Grants)> {
 
 /// A write of this row in the place of the other.
 fn instead(seen: &Row, row: Row) -> Change {
+    written_over(Some(seen), row)
+}
+
+fn written_over(seen: Option<&Row>, row: Row) -> Change {
     Change::ReplaceIfUnchanged(Box::new(ReplaceIfUnchanged {
-        seen: Some(seen.version),
+        seen: seen.map(|seen| seen.version),
         row,
         head: Head::Any,
     }))
@@ -330,6 +395,14 @@ pub fn answered(flaw: Flaw, ask: &Ask, mut answer: Answer) -> Answer {
         (Flaw::InputsAreNotCompared, ask, Answer::Written(Written::Refused(parts))) => {
             if let ([.., Write::Start(asked)], [.., Some(found)]) = (ask.writes(), &mut parts[..]) {
                 with(found, "input", text(asked.input.as_str()));
+            }
+        }
+        (Flaw::OneOwnLeaseIsSomebodyElses, ask, Answer::Written(Written::Refused(parts))) => {
+            if let (Some((_, Change::Grant(_))), [Some(found)]) = (ask.row(), &mut parts[..])
+                && let Some(Ok(row)) = found.item().map(Row::read)
+            {
+                let request = names::nobody();
+                *found = Slot::of(Some(Row { request, ..row }.to_item()));
             }
         }
         (Flaw::KeysAreGivenUp, ask, Answer::Written(Written::Refused(parts))) => {

@@ -5,7 +5,7 @@ use leasehold::StartStatus;
 use super::{
     flaws::Flaw,
     library::{Call, Next, NodeNo, Table},
-    names::{self, Attempt, KeyNo, Who},
+    names::{self, Attempt, KeyNo, Tick, Who},
     scope::Kind,
     seam::Ask,
     state::{Executing, Phase, State},
@@ -54,9 +54,14 @@ pub enum Action {
     Evicts(KeyNo),
     /// An operator sets the limit to 0, or takes that back.
     Limits(KeyNo, bool),
-    ProgramAsks,
-    ProgramExtends,
-    ProgramReturns,
+    Extends(Who),
+    /// A program writes to the resource; and what it wrote gets there.
+    Writes(Who),
+    Lands(usize),
+    Jumps(Who, Tick),
+    SweeperJumps(Tick),
+    Restores,
+    Wipes,
     /// The event of a start comes again, or its name with another input.
     Again(Who),
     Other(Who),
@@ -105,7 +110,17 @@ impl World {
             actions.push(Action::Tick);
         }
         for (who, executing) in (0..).zip(&state.executions) {
-            self.of_an_execution(state, (who, executing), actions);
+            if self.is_program(who) {
+                self.program_may(state, (who, executing), actions);
+            } else {
+                self.of_an_execution(state, (who, executing), actions);
+            }
+            if executing.work.is_some() {
+                actions.push(Action::WorkEnds(who));
+            }
+            if left.reap > 0 && executing.ended.is_some() {
+                actions.push(Action::Reaps(who));
+            }
         }
         // Where minutes pass, no two sweeps run at once, so that the world is small.
         let sweeps = |node: &NodeNo| matches!(self.library.call(*node), Call::Sweep(_));
@@ -123,23 +138,12 @@ impl World {
                 actions.push(Action::Limits(*key, !table.is_limited(*key)));
             }
         }
-        if self.scope.program {
-            let busy = state.calls.iter().any(|node| {
-                let call = self.library.call(*node);
-                matches!(call, Call::Ask(_) | Call::Extend(..) | Call::Return(_))
-            });
-            match state.program {
-                _ if busy => {}
-                None if left.ask > 0 => actions.push(Action::ProgramAsks),
-                Some(_) => {
-                    if left.ask > 0 {
-                        actions.push(Action::ProgramExtends);
-                    }
-                    actions.push(Action::ProgramReturns);
-                }
-                None => {}
-            }
+        if left.jump > 0 && left.look > 0 {
+            let errors = [-self.scope.error, 0, self.scope.error].into_iter();
+            let others = errors.filter(|error| *error != state.sweeper);
+            actions.extend(others.map(Action::SweeperJumps));
         }
+        self.table_may(state, actions);
     }
 
     fn of_an_execution(
@@ -227,12 +231,6 @@ impl World {
                 }
             }
             Phase::Releasing | Phase::Proving | Phase::Without | Phase::Released => {}
-        }
-        if executing.work.is_some() {
-            actions.push(Action::WorkEnds(who));
-        }
-        if left.reap > 0 && executing.ended.is_some() {
-            actions.push(Action::Reaps(who));
         }
     }
 

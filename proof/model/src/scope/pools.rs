@@ -1,7 +1,7 @@
 //! The worlds of keys that share a pool.
 
 use super::{Budget, Held, KeyNo, Kind, NOTHING, SMALL, Scope};
-use crate::executions::names::POOL;
+use crate::names::POOL;
 
 const START: Kind = Kind::Start(Held::Wait);
 const STARTS: [Kind; 4] = [START; 4];

@@ -68,6 +68,13 @@ impl World {
         all
     }
 
+    const fn believes_events(&self) -> bool {
+        matches!(
+            self.flaw,
+            Some(Flaw::EventsAreBelieved | Flaw::ReapLooksUpBeforeItReads)
+        )
+    }
+
     fn says(&self, who: Who, executing: &Executing, standing: &Standing) -> Execution {
         if !standing.began {
             return if self.is(Flaw::UnknownIsOver) {
@@ -82,7 +89,7 @@ impl World {
         }
         let over = standing
             .over
-            .or_else(|| executing.ended.filter(|_| self.is(Flaw::EventsAreBelieved)));
+            .or_else(|| executing.ended.filter(|_| self.believes_events()));
         let Some(end) = over.filter(|_| !self.is(Flaw::NobodyLooks)) else {
             return Execution::Running;
         };
@@ -91,6 +98,13 @@ impl World {
         let stopped_at = match self.flaw {
             Some(Flaw::KeepIsIgnored) => stopped_at.minus(keep + names::TICK),
             Some(Flaw::KeepEndsOnTime) => stopped_at.minus(names::TICK),
+            // As if it had ended after whatever its redrive has written.
+            Some(Flaw::ReapTrustsAStaleAnswer | Flaw::ReapLooksUpBeforeItReads) => {
+                stopped_at.plus(names::TICK * 100)
+            }
+            Some(Flaw::ReapComparesClocksAsTheyAre) => {
+                stopped_at.plus(names::TICK * u32::from(self.scope.margin.unsigned_abs()))
+            }
             // As if it were the first end, whose grace is over.
             Some(Flaw::ProofsLeaveTheGrace) => Timestamp::from_millis(0),
             _ => stopped_at,
@@ -98,7 +112,9 @@ impl World {
         Execution::Ended {
             stopped_at,
             redrivable: end.redrivable && !self.is(Flaw::LooksTrustStaleAnswers),
-            all_answered: end.all_answered || self.is(Flaw::NoGrace),
+            all_answered: end.all_answered
+                || self.is(Flaw::NoGrace)
+                || self.is(Flaw::WhatEndedIsReleasedAtOnce),
         }
     }
 

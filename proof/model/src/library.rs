@@ -14,7 +14,7 @@ use leasehold::{
     Memory, Operator, PassLease, Permits, Queue, Reason, RequestDigest, ResultTo, Settings, Start,
     StartItem, StartRules, StartStatus, Started, SweepBounds, Timestamp, Ttl, Wait, WaitTime,
     row::{Item as Stored, Row},
-    store::ItemAddress,
+    store::{Address, AttributeValue, ItemAddress},
 };
 
 use super::{
@@ -48,11 +48,11 @@ pub enum Call {
     Evict(u8, KeyNo),
     /// An operator's: a limit of 0, or none.
     Limit(u8, KeyNo, bool),
-    /// The program's, for a lease with a deadline.
-    Ask(u8),
-    Extend(LeaseNo, u8),
+    /// A program's, for a lease with a deadline: its request, which of its calls, and what it has observed, if it asks by that.
+    Ask(Who, u8, u8, Option<u64>),
+    Extend(Who, LeaseNo, u8),
     /// By one that may not tell anybody.
-    Return(LeaseNo),
+    Return(Who, LeaseNo, u8),
     /// A start: of which execution, for the how-manieth time, with which input.
     Start(Who, u8, Input),
     /// What operators do with a start.
@@ -73,6 +73,8 @@ pub enum Outcome {
     Consumed,
     Lost,
     Has(LeaseNo, Tick),
+    /// Somebody else has the key: the version and the token of that.
+    Held(u64, u64),
     /// A start was accepted, and waits or has begun.
     Queued,
     Begun,
@@ -167,11 +169,24 @@ pub struct View {
     pub limited: bool,
 }
 
+impl Call {
+    /// The program that has made it, and which of its calls it is.
+    pub const fn of_program(self) -> Option<(Who, u8)> {
+        match self {
+            Self::Ask(who, _, n, _) | Self::Extend(who, _, n) | Self::Return(who, _, n) => {
+                Some((who, n))
+            }
+            _ => None,
+        }
+    }
+}
+
 pub const EMPTY: TableNo = 0;
 
 pub struct Library {
     scope: Scope,
-    calls: Numbered<(Call, Tick)>,
+    /// With the time, and whether the table has a floor for tokens.
+    calls: Numbered<(Call, Tick, bool)>,
     asks: Numbered<Ask>,
     leases: Numbered<(LeaseId, Counter)>,
     handles: DashMap<Handle, Lease>,
@@ -250,8 +265,8 @@ impl Library {
         (tables, nodes as u64, self.effects.len() as u64)
     }
 
-    pub fn begin(&self, call: Call, at: Tick) -> NodeNo {
-        let call = self.calls.of(&(call, at));
+    pub fn begin(&self, call: Call, at: Tick, has_floor: bool) -> NodeNo {
+        let call = self.calls.of(&(call, at, has_floor));
         *self
             .begun
             .entry(call)
@@ -314,6 +329,10 @@ impl Library {
         Some(self.has(serde_json::from_value(lease).expect("a handle")))
     }
 
+    pub fn token_of(&self, lease: LeaseNo) -> u64 {
+        self.leases.get(lease.into()).1.get()
+    }
+
     pub fn has_handle(&self, lease: Handle) -> bool {
         self.handles.contains_key(&lease)
     }
@@ -363,6 +382,32 @@ impl Library {
         let done = (self.table_no(memory.all()), self.answer(answer));
         self.effects.insert((table, ask), done);
         done
+    }
+
+    /// The same without what is not ours.
+    pub fn without_strangers(&self, table: TableNo) -> TableNo {
+        let mut items = self.table(table).items.clone();
+        items.retain(|(_, _, item)| !item.contains_key("owner"));
+        self.table_no(items)
+    }
+
+    /// All rows are gone.
+    pub fn without_rows(&self, table: TableNo) -> TableNo {
+        let mut items = self.table(table).items.clone();
+        items.retain(|(_, sk, _)| !sk.starts_with("LEASE#"));
+        self.table_no(items)
+    }
+
+    /// A table with an item that is not ours in the place of the row.
+    pub fn strange(&self) -> TableNo {
+        let row = Address {
+            key: names::key(0),
+            permit: 0,
+        };
+        let (pk, sk) = ItemAddress::Row(row).keys();
+        let stranger = AttributeValue::S("somebody else's".to_owned());
+        let item = Stored::from([("owner".to_owned(), stranger)]);
+        self.table_no(vec![(pk, sk, item)])
     }
 
     /// The item of a start is gone.
@@ -489,7 +534,7 @@ impl Library {
 
     /// Runs a call from its beginning.
     fn node(&self, call: CallNo, log: Vec<(Tick, AnswerNo)>) -> NodeNo {
-        let (what, begun) = *self.calls.get(call);
+        let (what, begun, has_floor) = *self.calls.get(call);
         let answers = self.answers.read().expect("no thread has panicked");
         let given = log
             .iter()
@@ -503,7 +548,7 @@ impl Library {
             }
             _ => Duration::from_millis(900),
         };
-        let mut future = Box::pin(self.run(what, seam.clone()));
+        let mut future = Box::pin(self.run(what, has_floor, seam.clone()));
         let mut ended = None;
         for allowed in 0..=log.len() {
             let at = allowed.checked_sub(1).map_or(begun, |last| log[last].0);
@@ -534,13 +579,16 @@ impl Library {
         push(&self.nodes, Arc::new(Node { call, log, next }))
     }
 
-    async fn run(&self, call: Call, seam: Seam) -> Outcome {
+    async fn run(&self, call: Call, has_floor: bool, seam: Seam) -> Outcome {
         let mut settings = Settings::default();
-        settings.clock_margin = Duration::ZERO;
+        settings.clock_margin = length(self.scope.margin);
         settings.reap_grace = names::TICK;
         settings.look = names::TICK;
         // Only more can happen than with it.
         settings.first_call = Duration::ZERO;
+        if has_floor {
+            settings.token_floor = names::floor();
+        }
         let leases = Leases::new(seam.clone(), settings).with_clock(Arc::new(seam.clone()));
         let starts = StartRules::of(names::machine().as_str()).expect("valid");
         let queue = leases.clone().with_engine(Arc::new(seam.clone()));
@@ -574,18 +622,21 @@ impl Library {
                         .await,
                 )
             }
-            Call::Ask(attempt) => {
-                let ttl = Ttl::new(names::TICK).expect("valid");
-                let holder = names::holder(names::PROGRAM);
-                let acquire = Acquire::new(names::key(0), holder, ttl);
-                let acquire = acquire.request_id(names::request_id(attempt));
+            Call::Ask(who, attempt, _, observed) => {
+                let ttl = Ttl::new(length(self.scope.ttl)).expect("valid");
+                let acquire = Acquire::new(names::key(0), names::holder(who), ttl);
+                let mut acquire = acquire.request_id(names::request_id(attempt));
+                acquire.observed_version = observed.map(names::version);
                 match leases.acquire(acquire).await {
                     Ok(Acquired::Granted(granted)) => self.until(&seam, granted.lease),
-                    Ok(Acquired::Held(_)) => Outcome::Done,
+                    Ok(Acquired::Held(held)) => {
+                        Outcome::Held(held.held.version.get(), held.held.fencing_token.get())
+                    }
+                    Err(Error::Consumed { .. }) => Outcome::Consumed,
                     Err(_) => Outcome::Failed,
                 }
             }
-            Call::Extend(lease, _) => {
+            Call::Extend(_, lease, _) => {
                 let options = ExtendOptions::default();
                 match leases.extend(&self.handle((lease, None)), options).await {
                     Ok(extended) => self.until(&seam, extended.into_lease()),
@@ -593,7 +644,10 @@ impl Library {
                     Err(_) => Outcome::Failed,
                 }
             }
-            Call::Return(lease) => or_failed(&leases.release(&self.handle((lease, None))).await),
+            Call::Return(_, lease, _) => match leases.release(&self.handle((lease, None))).await {
+                Err(Error::Lost { .. }) => Outcome::Lost,
+                released => or_failed(&released),
+            },
             Call::Start(who, n, input) => of_a_start(&queue.start(self.start(who, n, input)).await),
             Call::Repeat(who, _) => {
                 let (key, execution) = (self.key_of(who), names::holder(who));

@@ -6,6 +6,7 @@ use super::{
     invariants::Invariant,
     library::{AskNo, Call, Handle, LeaseNo, NodeNo, TableNo},
     names::{Input, KEYS, KeyNo, Tick, Who},
+    programs::Backup,
     results::Task,
     scope::{Budget, Kind},
 };
@@ -15,8 +16,13 @@ pub struct State {
     pub now: Tick,
     pub table: TableNo,
     pub executions: Vec<Executing>,
-    /// What the program has, and from which tick on it no longer trusts it.
-    pub program: Option<(LeaseNo, Tick)>,
+    /// How far the clock of sweep and reap is from the true time.
+    pub sweeper: Tick,
+    /// The table as it is in a backup; none once that was restored.
+    pub backup: Option<Box<Backup>>,
+    /// Tokens of writes that may yet reach the resource, and the last that it took.
+    pub writes: Vec<u64>,
+    pub fence: u64,
     /// Calls under way; in order, so that equal sets are equal.
     pub calls: Vec<NodeNo>,
     /// Requests that their senders have given up on: each arrives later, or never.
@@ -59,6 +65,10 @@ pub struct Seen {
     pub accepted: [u8; 4],
     /// Starts whose items were purged, as bits.
     pub purged: u8,
+    /// Leases with a deadline that were released.
+    pub released: Vec<LeaseNo>,
+    /// When the table was changed last, where that matters.
+    pub wrote_at: Tick,
     pub broken: u32,
 }
 
@@ -95,6 +105,11 @@ pub struct Executing {
     /// What it was told that it has, and the permit of the pool that goes with it.
     pub lease: Option<LeaseNo>,
     pub permit: Option<LeaseNo>,
+    /// How far its clock is from the true time, and until when it trusts its lease by that: of a program.
+    pub clock: Tick,
+    pub until: Tick,
+    /// The version that it was refused by, and when.
+    pub observed: Option<(u64, Tick)>,
     /// The task that waits for its result, of one that is started.
     pub task: Task,
     /// How often it has released or proven that.
@@ -167,6 +182,9 @@ impl Executing {
             request: 0,
             lease: None,
             permit: None,
+            clock: 0,
+            until: 0,
+            observed: None,
             task: Task::default(),
             calls: 0,
             shown: Vec::new(),
