@@ -10,6 +10,8 @@ use leasehold::{
     Acquire, AcquireAll, Ended, Execution, Executions, ExtendOptions, Extended, GrantKind,
     KeepTime, Lease, LeaseState, Leases, Lifetime, LifetimeKind, Reaped, ReleaseOutcome, Settings,
     Swept, ViewUntil,
+    store::{Applied, Operations as _},
+    transition::{Change, Prove},
 };
 
 const LOOK: Duration = Duration::from_secs(300);
@@ -172,6 +174,30 @@ async fn an_extend_proves_it() {
     let as_execution = with(other.clone(), |lease| lease.deadline = None);
     refused!(case.extension(&as_execution).await, Lost);
     assert_eq!(case.give_back(&other).await, ReleaseOutcome::Released);
+}
+
+/// When the row was written tells a redrive from an end before it.
+#[tokio::test]
+async fn late_proof_leaves_row_as_new_as_it_is() {
+    let case = QueueCase::new("execution/late proof");
+    let lease = case.of_execution(&name("late"), Duration::ZERO).await;
+    let of_before = Change::Prove(Prove {
+        lease_id: lease.lease_id.clone(),
+        fencing_token: lease.fencing_token,
+        now: case.now(),
+    });
+    case.pass(TTL);
+    let proven_at = case.now();
+    case.extended(&lease).await;
+    let late = case.leases.store().apply(&case.address, &of_before, TTL);
+    assert!(matches!(late.await, Ok(Applied::Refused(_))));
+    // Another of its functions, by a clock that is behind.
+    case.clock.set(lease.acquired_at);
+    let version = case.row().await.version;
+    case.extended(&lease).await;
+    let row = case.row().await;
+    assert_eq!(row.version, plus(version, 1));
+    assert_eq!(row.holding().expect("held").extended_at, Some(proven_at));
 }
 
 #[tokio::test]

@@ -52,9 +52,12 @@ async fn an_extend_never_shortens() {
         make::extend_by(TTL / 60 * 59),
     ] {
         // The clock goes back, or a duplicate of an earlier extend arrives late.
+        let written_at = case.row().await.holding().expect("held").written_at();
         case.clock.set(lease.acquired_at);
         let version = case.row().await.version;
         let extended = case.extend(&lease, options).await;
+        let row = case.row().await;
+        assert_eq!(row.holding().expect("held").written_at(), written_at);
         // Only the version has changed, which shows that the holder is alive.
         assert!(extended.version > version);
         assert_eq!(

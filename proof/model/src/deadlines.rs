@@ -132,11 +132,12 @@ fn extended(flaw: Flaw, row: &Row, mut extend: Extend) -> Option<Row> {
     ours(&row, &Change::Extend(extend))
 }
 
-/// The row with a deadline that is over: so that any other is later.
+/// The row as it was granted, with a deadline that is over: so that any other is later.
 fn shortened(row: &mut Row) {
     if let State::Held(held) = &mut row.state
         && let Term::Ttl { expires_at, .. } = &mut held.term
     {
         *expires_at = held.acquired_at;
+        held.extended_at = None;
     }
 }

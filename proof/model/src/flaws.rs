@@ -54,7 +54,6 @@ flaws! {
     KeepEndsOnTime S12 KEPT "a kept lease ends when its time does, and not half a minute later"
     ProofsAreReads S12 REDRIVES "a proof does not change the version"
     LateProofsCount S12 PROVEN "a proof that comes late makes a row look as if it had been written before a redrive"
-    LateExtendsCount S5 BRANCHES "an extend that comes late does the same"
     NobodyLooks L4 ENDS "nobody ends the lease of an execution that is over"
     RetriesAreNotCounted S12 NOTIFICATION "a retry's new token is told, and the notification not counted"
     NewTokensAreNotStored L4 NOTIFICATION "a retry's new token is not stored"
@@ -178,8 +177,7 @@ pub fn written(flaw: Flaw, before: &Table, mut ask: Ask, call: Call) -> Ask {
                 *change = instead(row, next);
             }
         }
-        (Flaw::LateProofsCount, change @ Change::Prove(_))
-        | (Flaw::LateExtendsCount, change @ Change::Extend(_)) => {
+        (Flaw::LateProofsCount, change @ Change::Prove(_)) => {
             let mut unproven = row.clone();
             if let State::Held(held) = &mut unproven.state {
                 held.extended_at = None;

@@ -192,8 +192,7 @@ fn wrote_row(
     if let (Some(lease), Some(holder)) = (was.lease, was.holder) {
         let executing = state.executions.get(usize::from(holder));
         // What is more, nobody may trust it then: that is looked at in every state.
-        let is_over =
-            executing.is_none_or(|it| it.ended.is_some()) || world.is_program(holder);
+        let is_over = executing.is_none_or(|it| it.ended.is_some()) || world.is_program(holder);
         let is_told =
             executing.is_some_and(|it| it.shown.contains(&lease) || it.lease == Some(lease));
         match call {

@@ -3,8 +3,8 @@
 use std::{collections::HashMap, sync::OnceLock, time::Duration};
 
 use leasehold::{
-    Counter, ExecutionInput, ExecutionName, Holder, Key, ObservedVersion, Permits, Pool, RequestDigest, RequestId,
-    StateMachineArn, TaskToken, Timestamp, row::Entry,
+    Counter, ExecutionInput, ExecutionName, Holder, Key, ObservedVersion, Permits, Pool,
+    RequestDigest, RequestId, StateMachineArn, TaskToken, Timestamp, row::Entry,
 };
 use serde_json::Value;
 

@@ -82,9 +82,7 @@ impl World {
             .programs()
             .map(|who| &state.executions[usize::from(who)]);
         let of = |executing: &Executing| {
-            let has = executing
-                .lease
-                .filter(|_| self.believes(state, executing));
+            let has = executing.lease.filter(|_| self.believes(state, executing));
             let works = executing.work.filter(|_| self.works(state, executing));
             [has, works.map(|(lease, _)| lease)]
         };
@@ -160,7 +158,9 @@ impl World {
         }
         if state.left.wipe > 0 && state.calls.is_empty() {
             let table = self.library.table(state.table);
-            let held = table.row(0).map(|row| row.holding().map(|it| it.expires_at()));
+            let held = table
+                .row(0)
+                .map(|row| row.holding().map(|it| it.expires_at()));
             // A row is purged once it has been free for days: for longer than clocks are apart, and than anybody's belief lasts.
             // Somebody who deletes it by hand is to wait as long.
             let quiet = state.now > state.seen.wrote_at + 2 * self.scope.error;
@@ -233,7 +233,8 @@ impl World {
             {
                 match outcome {
                     Outcome::Has(lease, until) => {
-                        executing.has_until(lease, self.believed_until(until, now, executing.clock));
+                        executing
+                            .has_until(lease, self.believed_until(until, now, executing.clock));
                     }
                     Outcome::Held(version, token) => {
                         let is_own = view.request == Some(names::request(who, request));
@@ -253,7 +254,8 @@ impl World {
             {
                 match outcome {
                     Outcome::Has(_, until) => {
-                        executing.has_until(lease, self.believed_until(until, now, executing.clock));
+                        executing
+                            .has_until(lease, self.believed_until(until, now, executing.clock));
                     }
                     Outcome::Lost if executing.phase == Phase::Proving => {
                         is_over(executing, now, true, true);
@@ -337,14 +339,20 @@ impl World {
                 let is_its = view
                     .lease
                     .is_some_and(|it| self.library.is_lease(it, &extend.lease_id));
-                let is_over = view.lease.is_some_and(|it| state.seen.released.contains(&it));
+                let is_over = view
+                    .lease
+                    .is_some_and(|it| state.seen.released.contains(&it));
                 state.seen.must(is_its && !is_over, Invariant::S6);
-                state.seen.must(until(after) >= until(before), Invariant::S5);
+                state
+                    .seen
+                    .must(until(after) >= until(before), Invariant::S5);
             }
             // The one write that may shorten a lease is for those whose execution has ended, who have to prove theirs before they go
             // on, or who no longer work.
             Change::ShortenDeadline(_) => {
-                let holder = view.holder.and_then(|who| state.executions.get(usize::from(who)));
+                let holder = view
+                    .holder
+                    .and_then(|who| state.executions.get(usize::from(who)));
                 let works = holder.is_some_and(|it| it.phase == Phase::Section);
                 state.seen.must(!works, Invariant::S5);
             }

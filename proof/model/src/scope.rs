@@ -742,5 +742,7 @@ const PLAIN: [Scope; 31] = [
 /// All of them.
 pub fn all() -> impl Iterator<Item = Scope> {
     let others = [PROGRAMS, STARTED, RESULTS, POOLED];
-    PLAIN.into_iter().chain(others.into_iter().flatten().copied())
+    PLAIN
+        .into_iter()
+        .chain(others.into_iter().flatten().copied())
 }

@@ -12,7 +12,7 @@ use super::{
     actions::{Action, Fate},
     flaws::{self, Flaw},
     invariants::{self, Invariant},
-    library::{AnswerNo, EMPTY, AskNo, Call, Library, Next, NodeNo, Outcome, Table, TableNo},
+    library::{AnswerNo, AskNo, Call, EMPTY, Library, Next, NodeNo, Outcome, Table, TableNo},
     names::{self, Input, KeyNo, POOL, Tick, Who},
     scope::{Clocks, FirstCall, Kind, Scope},
     seam::{Answer, Ask},
