@@ -62,6 +62,10 @@ pub enum Action {
     SweeperJumps(Tick),
     Restores,
     Wipes,
+    /// The index shows what the table is by now.
+    Indexes,
+    /// An operator freezes the key, or takes that back.
+    Freezes(KeyNo, bool),
     /// The event of a start comes again, or its name with another input.
     Again(Who),
     Other(Who),
@@ -134,6 +138,10 @@ impl World {
             if left.evict > 0 && first.lease.is_some() {
                 actions.push(Action::Evicts(*key));
             }
+            if left.freeze > 0 {
+                let frozen = table.row(*key).is_some_and(|row| row.frozen.is_some());
+                actions.push(Action::Freezes(*key, !frozen));
+            }
             if left.limit > 0 {
                 actions.push(Action::Limits(*key, !table.is_limited(*key)));
             }
@@ -142,6 +150,9 @@ impl World {
             let errors = [-self.scope.error, 0, self.scope.error].into_iter();
             let others = errors.filter(|error| *error != state.sweeper);
             actions.extend(others.map(Action::SweeperJumps));
+        }
+        if left.index > 0 && state.index != state.table {
+            actions.push(Action::Indexes);
         }
         self.table_may(state, actions);
     }

@@ -52,6 +52,13 @@ invariants! {
 /// Looks at a state as it has just come about.
 pub fn look(world: &World, state: &mut State) {
     holds(world, state);
+    if world.looks_ahead {
+        looks_ahead(world, state);
+    }
+}
+
+/// Where no function runs: what would be broken, if nothing went wrong any more.
+pub fn looks_ahead(world: &World, state: &mut State) {
     world.frees(state);
     let is_watched = world.has_starts() || world.scope.pool.is_some() || waits(world, state);
     if state.calls.is_empty() && is_watched {
@@ -62,7 +69,9 @@ pub fn look(world: &World, state: &mut State) {
 /// Whether an execution's task waits.
 fn waits(world: &World, state: &State) -> bool {
     let mut all = (0..).zip(&state.executions);
-    all.any(|(who, it)| it.phase == Phase::Waiting && !world.is_program(who))
+    all.any(|(who, it)| {
+        it.phase == Phase::Waiting && (!world.is_program(who) || world.is_queued(who))
+    })
 }
 
 fn holds(world: &World, state: &mut State) {
@@ -157,6 +166,14 @@ pub fn wrote(
     }
 }
 
+/// At most one leaves a queue at a time, and who joins is the last.
+fn keeps_its_order(state: &mut State, before: &[RequestDigest], after: &[RequestDigest]) {
+    let stays = before.iter().filter(|it| after.contains(it));
+    let many = stays.clone().count();
+    let holds = stays.eq(after.iter().take(many)) && many + 1 >= before.len();
+    state.seen.must(holds, Invariant::L3);
+}
+
 fn wrote_key(
     world: &World,
     state: &mut State,
@@ -165,6 +182,9 @@ fn wrote_key(
     (before, after): (&Table, &Table),
 ) {
     let queue_before = before.queue(key);
+    if key != POOL {
+        keeps_its_order(state, queue_before, after.queue(key));
+    }
     let queue = after.queue(key).iter();
     for request in queue.filter(|request| !queue_before.contains(*request)) {
         let away = names::whose(request).is_some_and(|who| state.seen.superseded.contains(&who));
@@ -202,7 +222,10 @@ fn wrote_row(
                 state.evicted.sort_unstable();
                 state.seen.opens_at[row] = None;
             }
-            Call::Release(_, (own, _), _) | Call::Return(_, own, _) if own == lease => {}
+            Call::Release(_, own, _) if own.0 == lease => {}
+            // Its section had a lease of its own, because what it was in had ended.
+            Call::Nests(who, ..) if who == holder => {}
+            Call::Return(_, own, _) if own.0 == lease || own.1 == Some(lease) => {}
             _ if matches!(ask.row(), Some((_, Change::Release(_)))) => {
                 state.seen.must(false, Invariant::S4);
             }
@@ -211,7 +234,7 @@ fn wrote_row(
                 // As if it had not been granted.
                 state.seen.opens_at[row] = None;
                 if let Some(who) = was.request.as_ref().and_then(names::whose) {
-                    state.seen.granted.retain(|granted| *granted != who);
+                    state.seen.granted.retain(|(granted, _)| *granted != who);
                 }
             }
             _ => state.seen.must(is_over, Invariant::S12),
@@ -247,10 +270,11 @@ fn wrote_row(
             let away = state.seen.superseded.contains(&request);
             // Of a permit that has a row of its own the note is read after the grant, which is taken back: nobody learns of it.
             state.seen.must(!away || asked_before, Invariant::L6);
-            let twice = state.seen.granted.contains(&request);
+            let granted = (request, key);
+            let twice = state.seen.granted.contains(&granted);
             let copied = state.seen.copied.contains(&request);
             state.seen.must(!twice || copied, Invariant::S9);
-            state.seen.granted.push(request);
+            state.seen.granted.push(granted);
             state.seen.granted.sort_unstable();
         }
         if let Some(who) = is
@@ -322,9 +346,15 @@ fn ahead(world: &World, state: &State) -> u32 {
 }
 
 fn comes_to_rest(world: &World, state: &mut State) {
+    state.index = state.table;
     for key in world.scope.operated {
         if world.library.table(state.table).is_limited(*key) {
             world.begin(state, Call::Limit(100, *key, false));
+            world.finish(state);
+        }
+        let table = world.library.table(state.table);
+        if table.row(*key).is_some_and(|row| row.frozen.is_some()) {
+            world.begin(state, Call::Freeze(100, *key, false));
             world.finish(state);
         }
     }
@@ -359,6 +389,7 @@ fn comes_to_rest(world: &World, state: &mut State) {
             LATER
         };
         world.passes(state, ticks);
+        state.index = state.table;
         world.begin(state, Call::Sweep(100 + sweep));
         world.finish(state);
         holds(world, state);
@@ -372,7 +403,7 @@ fn comes_to_rest(world: &World, state: &mut State) {
 /// Each execution does what it is to do, and ends.
 fn ends(world: &World, state: &mut State, (who, sweep): (Who, u8)) {
     let is_start = world.is_start(who);
-    if world.is_program(who) {
+    if world.is_program(who) && !world.is_queued(who) {
         return;
     }
     let phase = state.executions[usize::from(who)].phase;

@@ -9,10 +9,11 @@ use std::{
 
 use dashmap::DashMap;
 use leasehold::{
-    Acquire, Acquired, AtLeast, AuditReason, Counter, Error, ExecutionName, ExtendOptions,
-    ForceReleaseOptions, IfHeld, KeepTime, Key, Lease, LeaseId, Leases, Lifetime, LimitedTo,
-    Memory, Operator, PassLease, Permits, Queue, Reason, RequestDigest, ResultTo, Settings, Start,
-    StartItem, StartRules, StartStatus, Started, SweepBounds, Timestamp, Ttl, Wait, WaitTime,
+    Acquire, AcquireAll, Acquired, AcquiredAll, AtLeast, AuditReason, Counter, Error,
+    ExecutionName, ExtendOptions, ForceReleaseOptions, IfHeld, KeepTime, Key, Keys, Lease, LeaseId,
+    LeaseSet, Leases, Lifetime, LimitedTo, Memory, Operator, PassLease, Permits, Queue, Reason,
+    RequestDigest, ResultTo, Settings, Start, StartItem, StartRules, StartStatus, Started,
+    SweepBounds, Timestamp, Ttl, Wait, WaitTime,
     row::{Item as Stored, Row},
     store::{Address, AttributeValue, ItemAddress},
 };
@@ -48,11 +49,12 @@ pub enum Call {
     Evict(u8, KeyNo),
     /// An operator's: a limit of 0, or none.
     Limit(u8, KeyNo, bool),
+    Freeze(u8, KeyNo, bool),
     /// A program's, for a lease with a deadline: its request, which of its calls, and what it has observed, if it asks by that.
     Ask(Who, u8, u8, Option<u64>),
-    Extend(Who, LeaseNo, u8),
+    Extend(Who, Handle, u8),
     /// By one that may not tell anybody.
-    Return(Who, LeaseNo, u8),
+    Return(Who, Handle, u8),
     /// A start: of which execution, for the how-manieth time, with which input.
     Start(Who, u8, Input),
     /// What operators do with a start.
@@ -72,7 +74,7 @@ pub enum Outcome {
     /// The request was spent.
     Consumed,
     Lost,
-    Has(LeaseNo, Tick),
+    Has(Handle, Tick),
     /// Somebody else has the key: the version and the token of that.
     Held(u64, u64),
     /// A start was accepted, and waits or has begun.
@@ -290,6 +292,11 @@ impl Library {
         self.calls.get(self.at(node).call).0
     }
 
+    /// When this call began, by its own clock.
+    pub fn begun(&self, node: NodeNo) -> Tick {
+        self.calls.get(self.at(node).call).1
+    }
+
     pub fn next(&self, node: NodeNo) -> Next {
         self.at(node).next
     }
@@ -316,10 +323,11 @@ impl Library {
     }
 
     /// The handle that a task token was answered with.
-    pub fn told(&self, output: &str) -> Handle {
+    pub fn told(&self, output: &str) -> (Handle, Tick) {
         let value: serde_json::Value = serde_json::from_str(output).expect("JSON");
-        let lease = serde_json::from_value(value["lease"].clone()).expect("a handle");
-        self.has(lease)
+        let lease: Lease = serde_json::from_value(value["lease"].clone()).expect("a handle");
+        let until = lease.ttl().map_or(Tick::MAX, |_| tick(lease.safe_until()));
+        (self.has(lease), until)
     }
 
     /// The handle in the input of an execution that was started, if it is passed.
@@ -528,7 +536,7 @@ impl Library {
             token: row.fencing_token.get(),
             queue: row.waiting().to_vec(),
             opens_at: row.opens_at,
-            limited: row.is_limited_to_none(),
+            limited: row.is_limited_to_none() || row.frozen.is_some(),
         }
     }
 
@@ -611,6 +619,14 @@ impl Library {
                 let limit = none.then(|| LimitedTo::new(0).expect("valid"));
                 or_failed(&queue.limit_to(&names::key(key), limit, &because()).await)
             }
+            Call::Freeze(_, key, on) => {
+                let key = names::key(key);
+                or_failed(&if on {
+                    queue.freeze(&key, &because()).await.map(drop)
+                } else {
+                    queue.unfreeze(&key, &because()).await.map(drop)
+                })
+            }
             Call::Evict(_, key) => {
                 let which = ForceReleaseOptions {
                     permit: Some(0),
@@ -621,6 +637,36 @@ impl Library {
                         .force_release(&names::key(key), which, &because())
                         .await,
                 )
+            }
+            Call::Ask(who, attempt, ..) if self.takes_two(who) => {
+                let ttl = Ttl::new(length(self.scope.ttl)).expect("valid");
+                let keys = Keys::new(vec![names::key(0), names::key(1)]).expect("two");
+                let mut acquire = AcquireAll::new(keys, names::holder(who), ttl);
+                acquire.request_id = names::request_id(attempt);
+                match queue.acquire_all(acquire).await {
+                    Ok(AcquiredAll::Granted(granted)) => self.until_all(&seam, granted.leases),
+                    Ok(AcquiredAll::Held(held)) => {
+                        Outcome::Held(held.held.version.get(), held.held.fencing_token.get())
+                    }
+                    Err(Error::Consumed { .. }) => Outcome::Consumed,
+                    Err(_) => Outcome::Failed,
+                }
+            }
+            Call::Extend(who, both, _) if self.takes_two(who) => {
+                match queue
+                    .extend_all(&self.both(both), ExtendOptions::default())
+                    .await
+                {
+                    Ok(extended) => self.until_all(&seam, extended.leases),
+                    Err(Error::Lost { .. }) => Outcome::Lost,
+                    Err(_) => Outcome::Failed,
+                }
+            }
+            Call::Return(who, both, _) if self.takes_two(who) => {
+                match queue.release_all(&self.both(both)).await {
+                    Err(Error::Lost { .. }) => Outcome::Lost,
+                    released => or_failed(&released),
+                }
             }
             Call::Ask(who, attempt, _, observed) => {
                 let ttl = Ttl::new(length(self.scope.ttl)).expect("valid");
@@ -638,16 +684,18 @@ impl Library {
             }
             Call::Extend(_, lease, _) => {
                 let options = ExtendOptions::default();
-                match leases.extend(&self.handle((lease, None)), options).await {
+                match leases.extend(&self.handle((lease.0, None)), options).await {
                     Ok(extended) => self.until(&seam, extended.into_lease()),
                     Err(Error::Lost { .. }) => Outcome::Lost,
                     Err(_) => Outcome::Failed,
                 }
             }
-            Call::Return(_, lease, _) => match leases.release(&self.handle((lease, None))).await {
-                Err(Error::Lost { .. }) => Outcome::Lost,
-                released => or_failed(&released),
-            },
+            Call::Return(_, lease, _) => {
+                match leases.release(&self.handle((lease.0, None))).await {
+                    Err(Error::Lost { .. }) => Outcome::Lost,
+                    released => or_failed(&released),
+                }
+            }
             Call::Start(who, n, input) => of_a_start(&queue.start(self.start(who, n, input)).await),
             Call::Repeat(who, _) => {
                 let (key, execution) = (self.key_of(who), names::holder(who));
@@ -685,11 +733,11 @@ impl Library {
     async fn acquire(&self, queue: &Queue<Seam>, who: Who, attempt: u8, token: u8) -> Outcome {
         let keep = self.scope.keep[usize::from(who)];
         let keep = KeepTime::new(length(keep)).expect("short");
-        let acquire = Acquire::new(
-            self.key_of(who),
-            names::holder(who),
-            Lifetime::Execution { keep },
-        );
+        let lifetime = match self.scope.kinds[usize::from(who)] {
+            Kind::Queued => Ttl::new(length(self.scope.ttl)).expect("valid").into(),
+            _ => Lifetime::Execution { keep },
+        };
+        let acquire = Acquire::new(self.key_of(who), names::holder(who), lifetime);
         let wait = Wait {
             task_token: names::token(who, token),
             wait: WaitTime::new(length(self.scope.wait)).expect("short"),
@@ -742,8 +790,30 @@ impl Library {
     fn until(&self, seam: &Seam, mut lease: Lease) -> Outcome {
         lease.lease_id = seam.get().known(&lease.lease_id);
         let until = tick(lease.safe_until());
-        let (lease, _) = self.has(lease);
-        Outcome::Has(lease, until)
+        Outcome::Has(self.has(lease), until)
+    }
+
+    /// The same of two keys.
+    fn until_all(&self, seam: &Seam, leases: Vec<Lease>) -> Outcome {
+        let mut all = leases.into_iter().map(|lease| self.until(seam, lease));
+        match (all.next(), all.next()) {
+            (Some(Outcome::Has((first, _), until)), Some(Outcome::Has((second, _), other))) => {
+                Outcome::Has((first, Some(second)), until.min(other))
+            }
+            _ => Outcome::Failed,
+        }
+    }
+
+    fn both(&self, (first, second): Handle) -> LeaseSet {
+        let all = [Some(first), second].into_iter().flatten();
+        let all = all.map(|lease| self.handle((lease, None)));
+        LeaseSet::new(all.collect()).expect("one or two")
+    }
+
+    fn takes_two(&self, who: Who) -> bool {
+        let kind = self.scope.kinds.get(usize::from(who));
+        // Who asks only whether it could have the keys asks for what the others do.
+        *kind.unwrap_or(&self.scope.kinds[0]) == Kind::Set
     }
 }
 

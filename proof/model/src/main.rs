@@ -20,6 +20,7 @@ mod service;
 #[cfg(test)]
 mod simulation;
 mod state;
+mod walk;
 mod world;
 
 use std::process::ExitCode;
@@ -44,6 +45,12 @@ struct Arguments {
     /// Only worlds whose name contains this, and no broken designs; a name that no world has lists all.
     #[arg(long, value_name = "WORLD", conflicts_with = "broken")]
     only: Option<String>,
+    /// So many walks at random through each of the large worlds, instead of all states of the small ones.
+    #[arg(long, value_name = "NUMBER", conflicts_with_all = ["deep", "quick"])]
+    walks: Option<u64>,
+    /// The seed of the first walk; with --walks 1 it is taken again.
+    #[arg(long, value_name = "NUMBER", default_value_t = 0, requires = "walks")]
+    seed: u64,
     /// Only broken designs whose description contains this, and no worlds.
     #[arg(long, value_name = "WORDS")]
     broken: Option<String>,
@@ -56,6 +63,9 @@ const QUICK: usize = 30_000;
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
+    if let Some(walks) = arguments.walks {
+        return arguments.walk(walks);
+    }
     let (mut states, mut violations) = (0, 0);
     let (worlds, flaws): (Vec<_>, Vec<_>) =
         (arguments.worlds().collect(), arguments.flaws().collect());
@@ -109,6 +119,42 @@ impl Arguments {
     /// Whether every broken design is gone through.
     const fn is_for_all(&self) -> bool {
         self.only.is_none() && self.broken.is_none()
+    }
+
+    /// Walks through the large worlds, in a design of which the description is asked for, or in ours.
+    fn walk(&self, walks: u64) -> ExitCode {
+        let flaw = self.broken.as_ref().and_then(|words| {
+            let mut all = FLAWS.iter();
+            all.find(|(_, of, ..)| of.contains(words))
+        });
+        let only = self.only.as_ref();
+        let worlds = scope::walked();
+        let mut violations = 0;
+        for world in worlds.filter(|world| only.is_none_or(|only| world.name.contains(only))) {
+            let began = std::time::Instant::now();
+            let seeds = self.seed..self.seed + walks;
+            let until = flaw.map(|(_, _, promise, _)| *promise);
+            let (taken, found) = walk::walk(world, flaw.map(|(flaw, ..)| *flaw), seeds, until);
+            println!(
+                "{:<12} {taken} steps in {:?}: {}",
+                world.name,
+                began.elapsed(),
+                world.about
+            );
+            if let Some(found) = found {
+                violations += 1;
+                println!(
+                    "VIOLATED: {}: seed {}, {} steps of {}",
+                    found.promise.words(),
+                    found.seed,
+                    found.steps.len(),
+                    found.long
+                );
+                print(&found.steps);
+            }
+        }
+        println!("walks: {walks} through each world, {violations} violations");
+        ExitCode::from(u8::from(violations > 0))
     }
 
     /// Which worlds to go through.

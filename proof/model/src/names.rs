@@ -55,6 +55,9 @@ pub fn version(seen: u64) -> ObservedVersion {
     Counter::new(seen).map_or(ObservedVersion::NONE, Into::into)
 }
 
+/// How many beginnings of a tick a function lives to see.
+pub const LIFE: Tick = 1;
+
 /// The beginning of a tick.
 pub fn instant(at: Tick) -> Timestamp {
     let beginning = Timestamp::from_millis(BEGINNING);
@@ -153,10 +156,11 @@ pub fn whose(request: &RequestDigest) -> Option<(Who, Attempt)> {
     all.get(request).copied()
 }
 
-/// Of an entry of the pool: whose grant of a key it names, and the token of that.
+/// Of an entry of the pool: whose grant of a key it names, and the token of that with its permit.
 pub fn entry(entry: &Entry) -> Option<(Who, u64)> {
     let (who, _) = whose(&entry.request)?;
-    Some((who, entry.fencing_token.get()))
+    let permit = u64::from(entry.permit) << 60;
+    Some((who, entry.fencing_token.get() | permit))
 }
 
 /// The request of no grant.

@@ -34,9 +34,18 @@ pub fn holds(world: &World, state: &mut State) {
     let each = world.scope.permits.unwrap_or(1);
     let is_room = of_pool <= most && of_key.iter().all(|of_key| *of_key <= each);
     state.seen.must(has_both && is_room, Invariant::S15);
-    // Whoever does not wait any more is owed nothing.
+    forgets(world, state, &table);
+}
+
+/// Whoever does not wait any more, with the grant that it had, is owed nothing.
+fn forgets(world: &World, state: &mut State, table: &Table) {
+    let is_entry = |who: Who| {
+        let key = table.views(world.key_of(who)).iter().zip(0_u64..);
+        let mut grants = key.filter(|(view, _)| view.holder == Some(who) && view.waits_in_pool);
+        grants.any(|(view, permit)| table.waiting.contains(&(who, view.token | permit << 60)))
+    };
     let waiting = (0..).take(state.executions.len());
-    let waiting = waiting.filter(|who| waits(world, state, &table, *who));
+    let waiting = waiting.filter(|who| waits(world, state, table, *who) && is_entry(*who));
     let waiting = waiting.fold(0, |all, who: Who| all | 1 << who);
     for owed in &mut state.seen.owed {
         *owed &= waiting | SERVED;
@@ -54,10 +63,20 @@ fn waits(world: &World, state: &State, table: &Table, who: Who) -> bool {
 
 /// A write changed the pool, or the row of a key whose grant is in it.
 pub fn wrote(world: &World, state: &mut State, (before, after): (&Table, &Table)) {
+    forgets(world, state, after);
     let all = || after.inside.iter().chain(&after.waiting);
     for entry in all() {
         let as_often = all().filter(|other| *other == entry).count();
         state.seen.must(as_often == 1, Invariant::S9);
+    }
+    for entry in after
+        .inside
+        .iter()
+        .filter(|it| !before.inside.contains(*it))
+    {
+        let is_limited = before.row(POOL).is_some_and(Row::is_limited_to_none);
+        state.seen.must(!is_limited, Invariant::S14);
+        serves(world, state, entry.0, &after.waiting);
     }
     // Who joins while nobody of another key waits comes before the next of that key.
     let joined = after
@@ -73,15 +92,6 @@ pub fn wrote(world: &World, state: &mut State, (before, after): (&Table, &Table)
                 *owed |= 1 << who;
             }
         }
-    }
-    for entry in after
-        .inside
-        .iter()
-        .filter(|it| !before.inside.contains(*it))
-    {
-        let is_limited = before.row(POOL).is_some_and(Row::is_limited_to_none);
-        state.seen.must(!is_limited, Invariant::S14);
-        serves(world, state, entry.0, &after.waiting);
     }
     for (place, is) in after.views(POOL).iter().enumerate() {
         let was = before.view(POOL, place).lease;

@@ -1,26 +1,32 @@
 //! Programs: they take leases with a deadline, each by a clock of its own, do not wait in the queue, and write to a resource that
 //! compares tokens.
 
-use leasehold::{Ended, transition::Change};
+use leasehold::{Ended, store::Write, transition::Change};
 
 use crate::{
     actions::Action,
     flaws::Flaw,
     invariants::Invariant,
-    library::{Call, LeaseNo, NodeNo, Outcome, Table, TableNo},
+    library::{Call, Handle, LeaseNo, NodeNo, Outcome, Table, TableNo},
     names::{self, PROGRAM, Tick, Who},
     scope::{Clocks, Kind},
     seam::Ask,
-    state::{Executing, Phase, State, is_over},
+    state::{Executing, Granted, Phase, State, is_over},
     world::World,
 };
 
 /// The table as it is in a backup, and which requests had been granted a lease by then.
-pub type Backup = (TableNo, Vec<(Who, u8)>);
+pub type Backup = (TableNo, Vec<Granted>);
 
 impl World {
     pub fn is_program(&self, who: Who) -> bool {
-        self.scope.kinds[usize::from(who)] == Kind::Program
+        let kind = self.scope.kinds[usize::from(who)];
+        matches!(kind, Kind::Program | Kind::Queued | Kind::Set)
+    }
+
+    /// Whether its task waits with a token.
+    pub fn is_queued(&self, who: Who) -> bool {
+        self.scope.kinds[usize::from(who)] == Kind::Queued
     }
 
     pub fn programs(&self) -> impl Iterator<Item = Who> {
@@ -82,9 +88,14 @@ impl World {
             .programs()
             .map(|who| &state.executions[usize::from(who)]);
         let of = |executing: &Executing| {
-            let has = executing.lease.filter(|_| self.believes(state, executing));
+            let believes = self.believes(state, executing);
             let works = executing.work.filter(|_| self.works(state, executing));
-            [has, works.map(|(lease, _)| lease)]
+            let works = works.map(|(lease, _)| lease);
+            [
+                executing.lease.filter(|_| believes),
+                executing.permit.filter(|_| believes),
+                works,
+            ]
         };
         programs.flat_map(of).flatten().collect()
     }
@@ -107,6 +118,15 @@ impl World {
         };
         match executing.phase {
             Phase::Idle => asks(actions, Action::Asks(who)),
+            Phase::Waiting if self.is_queued(who) => {
+                if left.timeout > 0 {
+                    actions.push(Action::TimesOut(who));
+                }
+            }
+            Phase::Failed => {
+                asks(actions, Action::Retries(who));
+                actions.push(Action::GivesUp(who));
+            }
             // An observer waits before it asks again.
             Phase::Waiting
                 if executing
@@ -180,6 +200,10 @@ impl World {
     /// A program asks for the key; by the same request as before, or by another.
     pub fn program_asks(&self, state: &mut State, who: Who, anew: bool) {
         state.left.ask = state.left.ask.saturating_sub(1);
+        if self.is_queued(who) {
+            state.executions[usize::from(who)].calls += 1;
+            return self.waits(state, who, anew);
+        }
         let executing = &mut state.executions[usize::from(who)];
         executing.request += u8::from(anew);
         executing.calls += 1;
@@ -197,7 +221,7 @@ impl World {
     pub fn program_extends(&self, state: &mut State, who: Who) -> Option<()> {
         let executing = &mut state.executions[usize::from(who)];
         executing.calls += 1;
-        let call = Call::Extend(who, executing.lease?, executing.calls);
+        let call = Call::Extend(who, executing.handle()?, executing.calls);
         self.begin(state, call);
         Some(())
     }
@@ -210,7 +234,7 @@ impl World {
         }
         executing.phase = Phase::Releasing;
         executing.calls += 1;
-        let call = Call::Return(who, executing.lease?, executing.calls);
+        let call = Call::Return(who, executing.handle()?, executing.calls);
         self.begin(state, call);
         Some(())
     }
@@ -226,7 +250,7 @@ impl World {
         let Some(executing) = executing.filter(|executing| executing.calls == n) else {
             return;
         };
-        let is_its = |lease| executing.lease == Some(lease);
+        let is_its = |lease| executing.handle() == Some(lease);
         match (call, outcome) {
             (Call::Ask(_, request, ..), outcome)
                 if executing.phase == Phase::Waiting && executing.request == request =>
@@ -259,7 +283,7 @@ impl World {
                     }
                     Outcome::Lost if executing.phase == Phase::Proving => {
                         is_over(executing, now, true, true);
-                        executing.lease = None;
+                        (executing.lease, executing.permit) = (None, None);
                     }
                     // A Lambda function of another branch goes on.
                     Outcome::Lost if self.scope.budget.fail > 0 => {
@@ -300,8 +324,15 @@ impl World {
     pub fn restores(&self, state: &mut State) -> Option<()> {
         let (table, granted) = *state.backup.take()?;
         self.clears(state);
+        for executing in &mut state.executions {
+            executing.work = None;
+            if executing.phase != Phase::Over {
+                executing.rests();
+            }
+        }
         state.table = table;
         state.seen.granted = granted;
+        state.index = state.table;
         Some(())
     }
 
@@ -331,9 +362,14 @@ impl World {
             state.seen.wrote_at = state.now;
         }
         state.seen.must(!self.scope.stranger, Invariant::S10);
-        let Some((0, change)) = ask.row() else { return };
-        let until = |table: &Table| table.row(0)?.holding().map(|held| held.expires_at());
-        let view = before.view(0, 0);
+        let [Write::Row(at, change)] = ask.writes() else {
+            return;
+        };
+        let Some(key) = names::which(at.key.as_str()).filter(|_| at.permit == 0) else {
+            return;
+        };
+        let until = |table: &Table| Some(table.row(key)?.holding()?.expires_at());
+        let view = before.view(key, 0);
         match change {
             Change::Extend(extend) => {
                 let is_its = view
@@ -378,10 +414,16 @@ impl World {
     /// Once nobody does anything any more, the key is free in time: by the slowest clock, whoever asks is granted it, and a sweep
     /// frees it.
     pub fn frees(&self, state: &mut State) {
-        let is_watched = self.programs().count() == self.scope.executions
+        let at_once = self.programs().filter(|who| !self.is_queued(*who));
+        let is_watched = at_once.count() == self.scope.executions
             && self.scope.clocks != Clocks::Unasked
             && !self.scope.stranger;
         if !is_watched || !state.calls.is_empty() {
+            return;
+        }
+        // An operator who stops grants takes that back, some time.
+        let table = self.library.table(state.table);
+        if table.of_keys().any(|view| view.limited) {
             return;
         }
         let key = (state.table, state.now, state.backup.is_some());
@@ -400,7 +442,12 @@ impl World {
         let error = self.scope.error;
         state.now += self.scope.ttl + self.scope.margin + 2 * error;
         state.sweeper = -error;
-        let held = |state: &State| self.library.table(state.table).view(0, 0).holder;
+        state.index = state.table;
+        let held = |state: &State| {
+            let table = self.library.table(state.table);
+            let mut views = table.of_keys();
+            views.find_map(|view| view.holder)
+        };
         let mut asked = state.clone();
         self.begin(&mut asked, Call::Ask(PROGRAM, 0, 0, None));
         self.finish(&mut asked);
@@ -411,15 +458,15 @@ impl World {
 }
 
 impl Executing {
-    fn has_until(&mut self, lease: LeaseNo, until: Tick) {
-        (self.lease, self.until) = (Some(lease), until);
+    pub fn has_until(&mut self, lease: Handle, until: Tick) {
+        (self.lease, self.permit, self.until) = (Some(lease.0), lease.1, until);
         (self.phase, self.observed) = (Phase::Section, None);
         self.stands();
     }
 
     /// It no longer has its lease, and may ask for another.
-    fn rests(&mut self) {
-        (self.lease, self.observed) = (None, None);
+    pub fn rests(&mut self) {
+        (self.lease, self.permit, self.observed) = (None, None, None);
         self.phase = Phase::Idle;
     }
 }

@@ -75,6 +75,11 @@ fn what(world: &World, action: &Action) -> String {
         Action::Jumps(who, to) => format!("{}'s clock jumps to {to:+}", name(*who)),
         Action::SweeperJumps(to) => format!("the sweep's clock jumps to {to:+}"),
         Action::Restores => "the table is restored".into(),
+        Action::Indexes => "the index catches up".into(),
+        Action::Freezes(key, on) => {
+            let what = if *on { "freeze" } else { "unfreeze" };
+            format!("an operator begins to {what}{}", of(*key))
+        }
         Action::Wipes => "the row is deleted".into(),
         Action::Again(who) => format!("{}'s event comes again", name(*who)),
         Action::Other(who) => format!("{}'s name comes with another input", name(*who)),
@@ -109,6 +114,7 @@ fn words(call: Call) -> String {
         Call::Reap(who, _) => format!("reap of {}", name(who)),
         Call::Evict(..) => "force-release".into(),
         Call::Limit(..) => "limit".into(),
+        Call::Freeze(..) => "freeze".into(),
         Call::Ask(who, n, ..) => format!("{}'s acquire {n}", name(who)),
         Call::Extend(who, ..) => format!("{}'s extend", name(who)),
         Call::Return(who, ..) => format!("{}'s release", name(who)),

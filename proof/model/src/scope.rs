@@ -8,7 +8,7 @@ macro_rules! worlds {
             name: $name,
             about: $about,
             $($field: $value,)*
-            budget: Budget { $($budget: $times,)* ..NOTHING },
+            budget: Budget { $($budget: $times,)* ..$base.budget },
             ..$base
         };)*
 
@@ -21,11 +21,15 @@ mod pools;
 mod programs;
 mod results;
 mod starts;
+mod walks;
 
 pub use pools::*;
 pub use programs::*;
 pub use results::*;
 pub use starts::*;
+pub use walks::*;
+
+use leasehold::Receipt;
 
 use super::{
     names::{KeyNo, Tick, Who},
@@ -64,9 +68,14 @@ pub struct Budget {
     /// Events of starts that come again, and those with a name that is used and another input.
     pub again: u8,
     pub other: u8,
-    /// Calls of `StartExecution` that are refused for good, or for now.
+    /// Calls of `StartExecution` that are refused for good; and questions and calls that are refused for now, or histories that cannot
+    /// be read.
     pub deny: u8,
     pub throttle: u8,
+    /// Whether the index falls behind the table, and how often it catches up.
+    pub index: u8,
+    /// An operator freezes the key, or takes that back.
+    pub freeze: u8,
     /// Executions that were started give their leases back early.
     pub release: u8,
     /// Sections of the same key within what has it.
@@ -101,6 +110,8 @@ pub const NOTHING: Budget = Budget {
     other: 0,
     deny: 0,
     throttle: 0,
+    index: 0,
+    freeze: 0,
     release: 0,
     nest: 0,
     purge: 0,
@@ -119,8 +130,10 @@ pub enum Kind {
     AsksAnew,
     /// It does not ask: it is started, when it can have the key.
     Start(Held),
-    /// It takes leases with a deadline.
+    /// It takes leases with a deadline: when the key is free, or in the queue by a task token, or of two keys at once.
     Program,
+    Queued,
+    Set,
 }
 
 /// How a lease is found to have expired.
@@ -215,7 +228,9 @@ impl Budget {
     pub fn refuses(&mut self, answer: &Answer) {
         match answer {
             Answer::Begun(_) => self.deny -= 1,
-            Answer::Throttled => self.throttle -= 1,
+            Answer::Throttled | Answer::Receipt(Receipt::Unreadable) => {
+                self.throttle = self.throttle.saturating_sub(1);
+            }
             _ => {}
         }
     }

@@ -33,6 +33,7 @@ impl World {
             return vec![Answer::Execution(Execution::Unknown)];
         };
         let mut all = Vec::new();
+        let fails = state.left.throttle > 0 && !matches!(ask, Ask::Stop(_));
         // What is most recent comes first.
         for standing in executing.standings.iter().rev() {
             let says = match ask {
@@ -64,6 +65,12 @@ impl World {
             if !all.contains(&says) {
                 all.push(says);
             }
+        }
+        if fails {
+            all.push(match ask {
+                Ask::Received(..) => Answer::Receipt(Receipt::Unreadable),
+                _ => Answer::Throttled,
+            });
         }
         all
     }
@@ -127,12 +134,12 @@ impl World {
                 Answer::Delivery(self.tells_a_task(state, ask))
             }
             Ask::Succeed(token, output) => {
-                let (lease, permit) = self.library.told(output);
+                let (told, until) = self.library.told(output);
                 let waits = waiting_with(state, token);
                 waits.map_or(Answer::Delivery(Delivery::Refused), |executing| {
                     executing.phase = Phase::Section;
-                    (executing.lease, executing.permit) = (Some(lease), permit);
-                    executing.shown.push(lease);
+                    executing.has_until(told, until);
+                    executing.shown.push(told.0);
                     executing.stands();
                     Answer::Delivery(Delivery::Delivered)
                 })

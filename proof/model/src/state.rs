@@ -18,6 +18,8 @@ pub struct State {
     pub executions: Vec<Executing>,
     /// How far the clock of sweep and reap is from the true time.
     pub sweeper: Tick,
+    /// The table as the index shows it.
+    pub index: TableNo,
     /// The table as it is in a backup; none once that was restored.
     pub backup: Option<Box<Backup>>,
     /// Tokens of writes that may yet reach the resource, and the last that it took.
@@ -43,6 +45,8 @@ pub fn place(key: KeyNo, permit: usize) -> usize {
     usize::from(key) * PERMITS + permit
 }
 
+/// A request, and of which key it was granted a lease.
+pub type Granted = ((Who, u8), KeyNo);
 /// With whose request it is, and when it was sent.
 pub type Late = (AskNo, Call, Tick);
 
@@ -56,7 +60,7 @@ pub struct Seen {
     /// Who waited in the pool when it last served each key, and waits still, as bits.
     pub owed: [u8; KEYS],
     /// Requests that were granted the key, and not as if it had not been.
-    pub granted: Vec<(Who, u8)>,
+    pub granted: Vec<Granted>,
     /// Requests of which two calls were under way at once, and that may have been granted two permits.
     pub copied: Vec<(Who, u8)>,
     /// Requests that were sent away for a later one.

@@ -1,5 +1,7 @@
 //! What happens in a world of executions, one action at a time.
 
+use std::sync::Mutex;
+
 use dashmap::DashMap;
 use leasehold::{
     Delivery, Outcome as ComesTo, StartStatus,
@@ -14,6 +16,7 @@ use super::{
     invariants::{self, Invariant},
     library::{AnswerNo, AskNo, Call, EMPTY, Library, Next, NodeNo, Outcome, Table, TableNo},
     names::{self, Input, KeyNo, POOL, Tick, Who},
+    render,
     scope::{Clocks, FirstCall, Kind, Scope},
     seam::{Answer, Ask},
     state::{Executing, Late, Phase, Seen, State, is_over},
@@ -23,6 +26,10 @@ pub struct World {
     pub scope: Scope,
     pub flaw: Option<Flaw>,
     pub library: Library,
+    /// What happens while it is looked ahead, if somebody wants to know.
+    pub told: Option<Mutex<Vec<String>>>,
+    /// Whether it is looked ahead from every state in which no function runs.
+    pub looks_ahead: bool,
     /// What is broken, from states in which no function runs, if nothing goes wrong any more.
     pub ahead: DashMap<State, u32>,
     /// Whether the key is free in time, of tables with programs: at which time, before or after a restore.
@@ -43,6 +50,8 @@ impl World {
             scope,
             flaw,
             library: Library::new(scope),
+            told: None,
+            looks_ahead: true,
             ahead: DashMap::new(),
             freed: DashMap::new(),
         }
@@ -68,7 +77,8 @@ impl World {
 
     /// All keys that have rows, the pool included.
     pub fn keys(&self) -> std::ops::RangeInclusive<KeyNo> {
-        0..=self.scope.pool.map_or(0, |_| POOL)
+        let two = self.scope.kinds.contains(&Kind::Set);
+        0..=self.scope.pool.map_or(KeyNo::from(two), |_| POOL)
     }
 
     pub fn has_starts(&self) -> bool {
@@ -83,7 +93,12 @@ impl World {
         if let Next::Asks(ask) = self.library.next(node)
             && matches!(*self.library.ask(ask), Ask::Scan | Ask::HeldBy(_))
         {
-            let answer = self.effect(state, ask, call);
+            let index = if self.scope.budget.index > 0 {
+                state.index
+            } else {
+                state.table
+            };
+            let (_, answer) = self.library.effect(index, ask);
             node = self.library.answered(node, at, answer);
         }
         self.goes_on(state, node);
@@ -177,6 +192,11 @@ impl World {
         if self.is_program(who) {
             return self.program_asks(state, who, anew);
         }
+        self.waits(state, who, anew);
+    }
+
+    /// A task that waits in the queue.
+    pub fn waits(&self, state: &mut State, who: Who, anew: bool) {
         let executing = &mut state.executions[usize::from(who)];
         executing.tokens += 1;
         executing.request += u8::from(anew);
@@ -349,6 +369,7 @@ impl World {
             },
             executions: kinds.map(|kind| Executing::new(*kind)).collect(),
             sweeper,
+            index: EMPTY,
             backup: self.scope.restore.then(Box::default),
             writes: Vec::new(),
             fence: 0,
@@ -381,6 +402,7 @@ impl World {
             self.makes_the_first_call(&mut state);
         }
         state.left = self.scope.budget;
+        state.index = state.table;
         if self.scope.restore {
             let seen = state.seen.granted.clone();
             state.backup = Some(Box::new((state.table, seen)));
@@ -432,6 +454,9 @@ impl World {
             }
             Action::CarriesOn(who) => {
                 state.executions[usize::from(who)].phase = Phase::Without;
+            }
+            Action::GivesUp(who) if self.is_program(who) => {
+                state.executions[usize::from(who)].rests();
             }
             Action::GivesUp(who) => {
                 let executing = &mut state.executions[usize::from(who)];
@@ -485,6 +510,15 @@ impl World {
             Action::SweeperJumps(error) => {
                 state.left.jump -= 1;
                 state.sweeper = error;
+            }
+            Action::Indexes => {
+                state.left.index -= 1;
+                state.index = state.table;
+            }
+            Action::Freezes(key, on) => {
+                state.left.freeze -= 1;
+                let call = Call::Freeze(state.left.freeze, key, on);
+                self.begin(state, call);
             }
             Action::Restores => self.restores(state)?,
             Action::Wipes => self.wipes(state),
@@ -575,7 +609,7 @@ impl World {
                     state.seen.purged |= 1 << who;
                 }
                 state.table = self.library.purged(state.table, who);
-                state.seen.granted.retain(|(of, _)| *of != who);
+                state.seen.granted.retain(|((of, _), _)| *of != who);
             }
             Action::Repeats(who) => {
                 state.left.repeat -= 1;
@@ -622,6 +656,11 @@ impl World {
             if self.steps(state, node, Fate::Answered(0)).is_none() {
                 return;
             }
+            if let Some(told) = &self.told {
+                let step = Action::Step(node, Fate::Answered(0));
+                let step = render::step(self, &step, state);
+                told.lock().expect("no thread has panicked").push(step);
+            }
         }
     }
 
@@ -649,15 +688,18 @@ impl World {
                 .late
                 .retain(|(.., sent)| now <= sent + names::SIGNATURE);
         }
-        // Whoever was to call by now, and has not, does not call any more.
+        // Whoever was to call by now, and has not, does not call any more; and no function lives for longer than half a minute.
         let calls = std::mem::take(&mut state.calls);
         for node in calls {
+            let begun = self.library.begun(node) - self.error_of(state, self.library.call(node));
+            let is_old = begun + names::LIFE < now;
             let is_over = match self.library.next(node) {
                 Next::Asks(ask) => {
                     matches!(*self.library.ask(ask), Ask::Begin(_, _, until) if until < now)
                 }
                 Next::Ends(_) => false,
             };
+            let is_over = is_over || is_old;
             if is_over && !self.is(Flaw::FunctionsAreSlower) {
                 self.ends(state, self.library.call(node), Outcome::Failed);
             } else {

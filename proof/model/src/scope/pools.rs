@@ -1,6 +1,6 @@
 //! The worlds of keys that share a pool.
 
-use super::{Budget, Held, KeyNo, Kind, NOTHING, SMALL, Scope};
+use super::{Budget, Held, KeyNo, Kind, SMALL, Scope};
 use crate::names::POOL;
 
 const START: Kind = Kind::Start(Held::Wait);

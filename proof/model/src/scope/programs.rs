@@ -1,6 +1,6 @@
 //! The worlds of programs, which take leases with a deadline, each by its own clock.
 
-use super::{Budget, Clocks, Kind, NOTHING, SMALL, Scope};
+use super::{Budget, Clocks, Kind, SMALL, Scope};
 
 const DEADLINES: Scope = Scope {
     begun: 0,

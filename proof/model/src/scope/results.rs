@@ -1,6 +1,6 @@
 //! The worlds of starts for whose results tasks wait.
 
-use super::{Budget, Held, Kind, NOTHING, SMALL, Scope};
+use super::{Budget, Held, Kind, SMALL, Scope};
 
 const START: Kind = Kind::Start(Held::Wait);
 

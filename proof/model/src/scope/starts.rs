@@ -1,6 +1,6 @@
 //! The worlds of executions that are started through the key.
 
-use super::{Budget, FirstCall, Held, Kind, NOTHING, SMALL, Scope, Tick};
+use super::{Budget, FirstCall, Held, Kind, SMALL, Scope, Tick};
 
 const WAITS: Kind = Kind::Start(Held::Wait);
 

@@ -1,0 +1,204 @@
+//! Walks at random through worlds that are too large to be gone through; a walk that breaks a promise is made as short as possible.
+
+use std::sync::Mutex;
+
+use fastrand::Rng;
+use stateright::Model as _;
+
+use crate::{
+    actions::{Action, Fate},
+    flaws::Flaw,
+    invariants::{self, Invariant},
+    library::Call,
+    render,
+    scope::Scope,
+    state::State,
+    world::World,
+};
+
+/// A step by what it is, and not by the number of a node, so that it can be taken after other steps as well.
+#[derive(Clone, Copy)]
+enum Move {
+    Call(Call, Fate),
+    Other(Action),
+}
+
+/// What broke a promise.
+pub struct Found {
+    pub seed: u64,
+    pub promise: Invariant,
+    /// How long the walk was before it was made shorter.
+    pub long: usize,
+    pub steps: Vec<String>,
+}
+
+/// Walks through a world, each from a seed; up to the first that breaks `until`, or any promise if none is named. With how many steps
+/// were taken.
+pub fn walk(
+    scope: Scope,
+    flaw: Option<Flaw>,
+    seeds: std::ops::Range<u64>,
+    until: Option<Invariant>,
+) -> (usize, Option<Found>) {
+    let mut taken = 0;
+    for seed in seeds {
+        // A walk goes by what its own library has numbered, so that its seed takes it again.
+        let mut world = World::new(scope, flaw);
+        world.looks_ahead = false;
+        let mut moves = Vec::new();
+        let broken = one(&world, seed, &mut moves);
+        taken += moves.len();
+        if let Some(promise) = broken.filter(|it| until.is_none_or(|until| until == *it)) {
+            let long = moves.len();
+            let first = beginning(&world, seed);
+            let moves = shortened(&world, first, moves, promise);
+            world.told = Some(Mutex::default());
+            let steps = told(&world, first, &moves);
+            let found = Found {
+                seed,
+                promise,
+                long,
+                steps,
+            };
+            return (taken, Some(found));
+        }
+    }
+    (taken, None)
+}
+
+/// With which clocks the walk of this seed begins.
+fn beginning(world: &World, seed: u64) -> usize {
+    let all = world.init_states().len() as u64;
+    usize::try_from(seed % all).expect("few")
+}
+
+/// How many steps a walk has at most.
+const LONG: usize = 400;
+
+fn broken(state: &State) -> Option<Invariant> {
+    let mut all = Invariant::ALL.iter();
+    all.find(|promise| state.seen.has(**promise)).copied()
+}
+
+/// What would be broken, if nothing went wrong from here on.
+fn broken_ahead(world: &World, state: &State) -> Option<Invariant> {
+    if !state.calls.is_empty() {
+        return None;
+    }
+    let mut ahead = state.clone();
+    invariants::looks_ahead(world, &mut ahead);
+    broken(&ahead)
+}
+
+fn one(world: &World, seed: u64, moves: &mut Vec<Move>) -> Option<Invariant> {
+    let mut rng = Rng::with_seed(seed);
+    let mut state = world.init_states().swap_remove(beginning(world, seed));
+    let mut actions = Vec::new();
+    for _ in 0..LONG {
+        actions.clear();
+        world.may_happen(&state, &mut actions);
+        let next = loop {
+            if actions.is_empty() {
+                return None;
+            }
+            let action = actions.swap_remove(rng.usize(..actions.len()));
+            let is = as_move(world, &action);
+            if let Some(next) = world.next_state(&state, action) {
+                moves.push(is);
+                break next;
+            }
+        };
+        if let Some(promise) = broken(&next) {
+            return Some(promise);
+        }
+        state = next;
+        if rng.u8(..32) == 0
+            && let Some(promise) = broken_ahead(world, &state)
+        {
+            return Some(promise);
+        }
+    }
+    None
+}
+
+fn as_move(world: &World, action: &Action) -> Move {
+    match action {
+        Action::Step(node, fate) => Move::Call(world.library.call(*node), *fate),
+        other => Move::Other(*other),
+    }
+}
+
+/// The action that this is in a state, if it may happen there.
+fn in_state(world: &World, state: &State, it: Move) -> Option<Action> {
+    let action = match it {
+        Move::Other(action) => action,
+        Move::Call(call, fate) => {
+            let mut nodes = state.calls.iter();
+            let node = nodes.find(|node| world.library.call(**node) == call)?;
+            Action::Step(*node, fate)
+        }
+    };
+    let mut may = Vec::new();
+    world.may_happen(state, &mut may);
+    may.contains(&action).then_some(action)
+}
+
+/// The states that these moves lead to, each with the action, up to the first that breaks a promise; a move that cannot be is left out.
+fn played(world: &World, first: usize, moves: &[Move]) -> Vec<(Move, Action, State)> {
+    let mut state = world.init_states().swap_remove(first);
+    let mut all = Vec::new();
+    for it in moves {
+        let Some(action) = in_state(world, &state, *it) else {
+            continue;
+        };
+        if let Some(next) = world.next_state(&state, action) {
+            let is_last = broken(&next).is_some();
+            all.push((*it, action, next.clone()));
+            state = next;
+            if is_last {
+                break;
+            }
+        }
+    }
+    all
+}
+
+fn shortened(world: &World, first: usize, mut moves: Vec<Move>, promise: Invariant) -> Vec<Move> {
+    let mut length = moves.len() / 2;
+    while length > 0 {
+        let mut at = 0;
+        while at < moves.len() {
+            let end = (at + length).min(moves.len());
+            let rest = [&moves[..at], &moves[end..]].concat();
+            let played = played(world, first, &rest);
+            let last = played.last().map(|(.., state)| state);
+            let breaks = |state| broken(state).or_else(|| broken_ahead(world, state));
+            if last.and_then(breaks) == Some(promise) {
+                moves = played.into_iter().map(|(it, ..)| it).collect();
+            } else {
+                at += length;
+            }
+        }
+        length /= 2;
+    }
+    moves
+}
+
+fn told(world: &World, first: usize, moves: &[Move]) -> Vec<String> {
+    let played = played(world, first, moves);
+    let steps = played.iter();
+    let steps = steps.map(|(_, action, state)| render::step(world, action, state));
+    let mut steps: Vec<_> = steps.collect();
+    let last = played.last().map(|(.., state)| state);
+    if let Some(state) = last.filter(|state| broken(state).is_none()) {
+        steps.push("from here on nothing goes wrong, and sweeps run:".to_owned());
+        world.ahead.clear();
+        let _ = broken_ahead(world, state);
+        let ahead = world
+            .told
+            .as_ref()
+            .map(|told| told.lock().expect("no panic").clone());
+        steps.extend(ahead.into_iter().flatten());
+    }
+    steps
+}
