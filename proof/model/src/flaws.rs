@@ -1,7 +1,7 @@
 //! Designs that are wrong in one point each: what the library writes is changed on its way, or what it is answered.
 
 use leasehold::{
-    Ended,
+    Counter, Ended,
     row::{Entry, Holding, Notification, Row, State, Stored},
     store::{Address, AttributeValue, Settlement, Slot, Write, Written},
     transition::{Change, EndIfUnchanged, Head, LeaveReason, ReplaceIfUnchanged, transition},
@@ -54,6 +54,12 @@ flaws! {
     KeepEndsOnTime S12 KEPT "a kept lease ends when its time does, and not half a minute later"
     ProofsAreReads S12 REDRIVES "a proof does not change the version"
     LateProofsCount S12 PROVEN "a proof that comes late makes a row look as if it had been written before a redrive"
+    WhoJoinsIsFirst L3 JOINING "who joins the queue is put first"
+    GrantsDropTheNext L3 THREE "a grant from the queue drops the waiter after it"
+    ItemsAreReadOnce L4 CRASHES "whoever reads a waiter's item deletes it, although it was not told yet"
+    GrantsAreTakenBackBlindly S12 CARRIES_ON "a grant is taken back without a check of whom somebody has told since"
+    ExtendsHaveNoMargin S12 BRANCHES_QUEUE "an extend that finds a queue ends what has expired by its own clock"
+    QueuesIgnoreTheFloor S1 RESTORED_QUEUE "a grant from the queue counts on from the row's token, whatever the floor"
     NobodyLooks L4 ENDS "nobody ends the lease of an execution that is over"
     RetriesAreNotCounted S12 NOTIFICATION "a retry's new token is told, and the notification not counted"
     NewTokensAreNotStored L4 NOTIFICATION "a retry's new token is not stored"
@@ -176,6 +182,40 @@ pub fn written(flaw: Flaw, before: &Table, mut ask: Ask, call: Call) -> Ask {
             if let Some(next) = past_the_line(row, change) {
                 *change = instead(row, next);
             }
+        }
+        (Flaw::GrantsDropTheNext, change @ Change::ReplaceIfUnchanged(_)) => {
+            if let Change::ReplaceIfUnchanged(swap) = &*change
+                && matches!(swap.head, Head::Leaves(_))
+                && let Some([_, _, queue @ ..]) = Some(row.waiting())
+            {
+                let queue = queue.to_vec();
+                let next = swap.row.clone();
+                *change = instead(row, Row { queue, ..next });
+            }
+        }
+        (Flaw::GrantsAreTakenBackBlindly, Change::ReplaceIfUnchanged(swap))
+            if looks && row.holding().is_some() && swap.row.holding().is_none() =>
+        {
+            swap.seen = Some(row.version);
+        }
+        (Flaw::ExtendsHaveNoMargin, change @ Change::Extend(_)) => {
+            let Change::Extend(extend) = &*change else {
+                return ask;
+            };
+            let over = |held: &Holding| held.expires_at() <= extend.now;
+            if row.holding().is_some_and(over) && row.head().is_some() {
+                *change = Change::EndIfUnchanged(EndIfUnchanged {
+                    version: row.version,
+                    ended: Ended::Expired,
+                    purge_at: Row::NEVER,
+                });
+            }
+        }
+        (Flaw::QueuesIgnoreTheFloor, Change::ReplaceIfUnchanged(swap))
+            if matches!(swap.head, Head::Leaves(_)) =>
+        {
+            let next = row.fencing_token.get() + 1;
+            swap.row.fencing_token = Counter::new(next).unwrap_or(Counter::MIN);
         }
         (Flaw::LateProofsCount, change @ Change::Prove(_)) => {
             let mut unproven = row.clone();

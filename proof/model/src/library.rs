@@ -418,6 +418,30 @@ impl Library {
         self.table_no(vec![(pk, sk, item)])
     }
 
+    /// Who is last in the queue of this row is first.
+    pub fn with_last_first(&self, table: TableNo, at: &Address) -> TableNo {
+        let (pk, sk) = ItemAddress::Row(at.clone()).keys();
+        let mut items = self.table(table).items.clone();
+        for (_, _, item) in items.iter_mut().filter(|it| (&it.0, &it.1) == (&pk, &sk)) {
+            if let Ok(mut row) = Row::read(item) {
+                row.queue.rotate_right(1);
+                *item = row.to_item();
+            }
+        }
+        self.table_no(items)
+    }
+
+    /// The items of waiters among these are gone.
+    pub fn without_items(&self, table: TableNo, read: &[ItemAddress]) -> TableNo {
+        let waiters = read
+            .iter()
+            .filter(|it| matches!(it, ItemAddress::Waiter(..)));
+        let gone: Vec<_> = waiters.map(|it| it.clone().keys()).collect();
+        let mut items = self.table(table).items.clone();
+        items.retain(|(pk, sk, _)| !gone.contains(&(pk.clone(), sk.clone())));
+        self.table_no(items)
+    }
+
     /// The item of a start is gone.
     pub fn deleted(&self, table: TableNo, name: &ExecutionName) -> TableNo {
         self.table_no(self.without(table, name))

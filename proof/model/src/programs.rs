@@ -324,10 +324,13 @@ impl World {
     pub fn restores(&self, state: &mut State) -> Option<()> {
         let (table, granted) = *state.backup.take()?;
         self.clears(state);
-        for executing in &mut state.executions {
+        let now = state.now;
+        for (who, executing) in (0..).zip(&mut state.executions) {
             executing.work = None;
-            if executing.phase != Phase::Over {
-                executing.rests();
+            match executing.phase {
+                Phase::Over | Phase::Idle => {}
+                _ if self.is_program(who) => executing.rests(),
+                _ => is_over(executing, now, false, true),
             }
         }
         state.table = table;

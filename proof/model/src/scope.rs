@@ -398,6 +398,18 @@ pub const THREE: Scope = Scope {
     ..SMALL
 };
 
+pub const JOINING: Scope = Scope {
+    name: "joining",
+    about: "one holds, one waits, and a third joins",
+    executions: 3,
+    begun: 2,
+    budget: Budget {
+        crash: 1,
+        ..NOTHING
+    },
+    ..SMALL
+};
+
 pub const LEAVING: Scope = Scope {
     name: "leaving",
     about: "one holds, one waits, and its time is over",
@@ -720,7 +732,7 @@ pub const LIMITED_PERMITS: Scope = Scope {
 };
 
 /// All of those without starts.
-const PLAIN: [Scope; 31] = [
+const PLAIN: [Scope; 32] = [
     NOTIFICATION,
     RETRIED,
     CRASHES,
@@ -729,6 +741,7 @@ const PLAIN: [Scope; 31] = [
     CARRIES_ON,
     ASKS_ANEW,
     THREE,
+    JOINING,
     LEAVING,
     REDRIVES,
     PROVEN,

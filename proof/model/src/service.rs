@@ -138,8 +138,8 @@ impl World {
                 let waits = waiting_with(state, token);
                 waits.map_or(Answer::Delivery(Delivery::Refused), |executing| {
                     executing.phase = Phase::Section;
-                    executing.has_until(told, until);
                     executing.shown.push(told.0);
+                    executing.has_until(told, until);
                     executing.stands();
                     Answer::Delivery(Delivery::Delivered)
                 })

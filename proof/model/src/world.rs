@@ -241,18 +241,25 @@ impl World {
         let (table, answer) = self.library.effect(table, written);
         let left_out = |flaw| flaws::is_not_written(flaw, &before, &ask);
         if table != state.table && !self.flaw.is_some_and(left_out) {
-            let after = self.library.table(table);
-            state.table = match (self.flaw, ask.writes()) {
+            let table = match (self.flaw, ask.writes()) {
                 (
                     Some(Flaw::BegunItemsAreDeleted),
                     [.., Write::Settle(item, Settlement::Begun { .. })],
                 ) => self.library.deleted(table, &item.name),
+                (Some(Flaw::WhoJoinsIsFirst), [Write::Row(at, Change::Join(_)), ..]) => {
+                    self.library.with_last_first(table, at)
+                }
                 (Some(Flaw::ReleaseDeletesTheRow), [Write::Row(_, Change::Release(_))]) => {
                     self.library.without_rows(table)
                 }
                 _ => table,
             };
+            state.table = table;
+            let after = self.library.table(table);
             invariants::wrote(self, state, (&ask, call), (&before, &after));
+        }
+        if let (Some(Flaw::ItemsAreReadOnce), Ask::Read(items)) = (self.flaw, &*ask) {
+            state.table = self.library.without_items(state.table, items);
         }
         match self.flaw {
             Some(flaw) => {

@@ -25,5 +25,7 @@ worlds! {
     BRANCHES "branches" "late extends, executions that fail with a branch at work, reap, redrive" { begun: 1, ttl: 6, ticks: &[4, 1] } ask: 1, reap: 1, fail: 1, redrive: 1, unheard: 1, tick: 2;
     RESTORED "restored" "a restore of a row that was free, and the floor after it" { restore: true, past: 1 } ask: 2, look: 1, unheard: 1, tick: 2;
     JOINED "joined" "a restore and its floor, with branches at work, reap and redrive" { restore: true, begun: 1, ttl: 6, ticks: &[4, 1] } ask: 1, reap: 1, fail: 1, redrive: 1, tick: 2;
+    BRANCHES_QUEUE "branches-queue" "one with a deadline and a branch at work fails and is redriven, and an execution waits for its key" { begun: 2, kinds: [Kind::Program, Kind::Plain, Kind::Program, Kind::Program], ttl: 1 } fail: 1, redrive: 1, ask: 1, tick: 2;
+    RESTORED_QUEUE "restored-queue" "a restore of a key in whose queue somebody waits, and the floor after it" { executions: 3, begun: 2, kinds: [Kind::Plain; 4], margin: 0, error: 0, wrong_from_the_start: false, restore: true } look: 1;
     STRANGERS "strangers" "an item that is not ours is in the way" { stranger: true } ask: 3, look: 1, tick: 2;
 }
