@@ -1,10 +1,10 @@
 //! Designs that are wrong in one point each: what the library writes is changed on its way, or what it is answered.
 
 use leasehold::{
-    Counter, Ended,
-    row::{Entry, Holding, Notification, Row, State, Stored},
+    Ended,
+    row::{Entry, Holding, Notification, Row, State},
     store::{Address, AttributeValue, Settlement, Slot, Write, Written},
-    transition::{Change, EndIfUnchanged, Head, LeaveReason, ReplaceIfUnchanged, transition},
+    transition::{Change, EndIfUnchanged, Head, LeaveReason, ReplaceIfUnchanged},
 };
 
 use super::{
@@ -14,10 +14,7 @@ use super::{
     scope::{self, Scope},
     seam::{Answer, Ask, with},
 };
-use crate::{
-    deadlines::{self, past_the_line},
-    lists::flaws,
-};
+use crate::{lists::flaws, rows};
 
 flaws! {
     TheResourceIgnoresTheToken S3 JUMPS "the resource ignores the token"
@@ -128,12 +125,12 @@ pub fn written(flaw: Flaw, before: &Table, mut ask: Ask, call: Call) -> Ask {
         return ask;
     };
     let Some(row) = row else {
-        if let Some(row) = deadlines::instead(flaw, None, change) {
+        if let Some(row) = rows::instead(flaw, None, change) {
             *change = written_over(None, row);
         }
         return ask;
     };
-    if let Some(next) = deadlines::instead(flaw, Some(row), change) {
+    if let Some(next) = rows::instead(flaw, Some(row), change) {
         *change = instead(row, next);
         return ask;
     }
@@ -177,68 +174,10 @@ pub fn written(flaw: Flaw, before: &Table, mut ask: Ask, call: Call) -> Ask {
                 release.fencing_token = row.fencing_token;
             }
         }
-        (Flaw::GrantsIgnoreTheQueue, change @ Change::Grant(_))
-        | (Flaw::ExpiredHoldersComeBack, change @ Change::Extend(_)) => {
-            if let Some(next) = past_the_line(row, change) {
-                *change = instead(row, next);
-            }
-        }
-        (Flaw::GrantsDropTheNext, change @ Change::ReplaceIfUnchanged(_)) => {
-            if let Change::ReplaceIfUnchanged(swap) = &*change
-                && matches!(swap.head, Head::Leaves(_))
-                && let Some([_, _, queue @ ..]) = Some(row.waiting())
-            {
-                let queue = queue.to_vec();
-                let next = swap.row.clone();
-                *change = instead(row, Row { queue, ..next });
-            }
-        }
         (Flaw::GrantsAreTakenBackBlindly, Change::ReplaceIfUnchanged(swap))
             if looks && row.holding().is_some() && swap.row.holding().is_none() =>
         {
             swap.seen = Some(row.version);
-        }
-        (Flaw::ExtendsHaveNoMargin, change @ Change::Extend(_)) => {
-            let Change::Extend(extend) = &*change else {
-                return ask;
-            };
-            let over = |held: &Holding| held.expires_at() <= extend.now;
-            if row.holding().is_some_and(over) && row.head().is_some() {
-                *change = Change::EndIfUnchanged(EndIfUnchanged {
-                    version: row.version,
-                    ended: Ended::Expired,
-                    purge_at: Row::NEVER,
-                });
-            }
-        }
-        (Flaw::QueuesIgnoreTheFloor, Change::ReplaceIfUnchanged(swap))
-            if matches!(swap.head, Head::Leaves(_)) =>
-        {
-            let next = row.fencing_token.get() + 1;
-            swap.row.fencing_token = Counter::new(next).unwrap_or(Counter::MIN);
-        }
-        (Flaw::LateProofsCount, change @ Change::Prove(_)) => {
-            let mut unproven = row.clone();
-            if let State::Held(held) = &mut unproven.state {
-                held.extended_at = None;
-            }
-            if let Some(next) = transition(&Stored::Row(unproven), change) {
-                *change = instead(row, next);
-            }
-        }
-        (Flaw::ProofsLeaveTheGrace, change @ Change::Prove(_)) => {
-            if let Some(mut next) = transition(&Stored::Row(row.clone()), change) {
-                if let (State::Held(was), State::Held(is)) = (&row.state, &mut next.state) {
-                    is.term = was.term;
-                }
-                *change = instead(row, next);
-            }
-        }
-        (Flaw::ReleasesOpen, change @ Change::Release(_)) => {
-            if let Some(next) = transition(&Stored::Row(row.clone()), change) {
-                let opens_at = None;
-                *change = instead(row, Row { opens_at, ..next });
-            }
         }
         (Flaw::LimitsLeaveTheVersion, Change::ReplaceIfUnchanged(swap))
             if matches!(call, Call::Limit(..)) =>
@@ -253,12 +192,6 @@ pub fn written(flaw: Flaw, before: &Table, mut ask: Ask, call: Call) -> Ask {
                 ended: Ended::Forced,
                 purge_at: Row::NEVER,
             });
-        }
-        (Flaw::ReleasesForgetTheRequest, change @ Change::Release(_)) => {
-            if let Some(next) = transition(&Stored::Row(row.clone()), change) {
-                let request = names::nobody();
-                *change = instead(row, Row { request, ..next });
-            }
         }
         _ => {}
     }

@@ -662,13 +662,41 @@ impl Library {
                         .await,
                 )
             }
+            call @ (Call::Ask(..) | Call::Extend(..) | Call::Return(..)) => {
+                self.of_program(&queue, &leases, call, &seam).await
+            }
+            Call::Start(who, n, input) => of_a_start(&queue.start(self.start(who, n, input)).await),
+            Call::Repeat(who, _) => {
+                let (key, execution) = (self.key_of(who), names::holder(who));
+                of_a_start(&queue.repeat_start(&key, &execution).await)
+            }
+            Call::Dismiss(who, _) => {
+                let (key, execution) = (self.key_of(who), names::holder(who));
+                or_failed(&queue.dismiss_start(&key, &execution).await)
+            }
+            Call::Begin(who, _) => {
+                let (key, execution) = (self.key_of(who), names::holder(who));
+                or_failed(&queue.begin_start(&key, &execution).await)
+            }
+            Call::Redriven(who, _) => or_failed(&queue.redriven(&names::holder(who)).await),
+        }
+    }
+
+    async fn of_program(
+        &self,
+        queue: &Queue<Seam>,
+        leases: &Leases<Seam>,
+        call: Call,
+        seam: &Seam,
+    ) -> Outcome {
+        match call {
             Call::Ask(who, attempt, ..) if self.takes_two(who) => {
                 let ttl = Ttl::new(length(self.scope.ttl)).expect("valid");
                 let keys = Keys::new(vec![names::key(0), names::key(1)]).expect("two");
                 let mut acquire = AcquireAll::new(keys, names::holder(who), ttl);
                 acquire.request_id = names::request_id(attempt);
                 match queue.acquire_all(acquire).await {
-                    Ok(AcquiredAll::Granted(granted)) => self.until_all(&seam, granted.leases),
+                    Ok(AcquiredAll::Granted(granted)) => self.until_all(seam, granted.leases),
                     Ok(AcquiredAll::Held(held)) => {
                         Outcome::Held(held.held.version.get(), held.held.fencing_token.get())
                     }
@@ -681,7 +709,7 @@ impl Library {
                     .extend_all(&self.both(both), ExtendOptions::default())
                     .await
                 {
-                    Ok(extended) => self.until_all(&seam, extended.leases),
+                    Ok(extended) => self.until_all(seam, extended.leases),
                     Err(Error::Lost { .. }) => Outcome::Lost,
                     Err(_) => Outcome::Failed,
                 }
@@ -698,7 +726,7 @@ impl Library {
                 let mut acquire = acquire.request_id(names::request_id(attempt));
                 acquire.observed_version = observed.map(names::version);
                 match leases.acquire(acquire).await {
-                    Ok(Acquired::Granted(granted)) => self.until(&seam, granted.lease),
+                    Ok(Acquired::Granted(granted)) => self.until(seam, granted.lease),
                     Ok(Acquired::Held(held)) => {
                         Outcome::Held(held.held.version.get(), held.held.fencing_token.get())
                     }
@@ -709,7 +737,7 @@ impl Library {
             Call::Extend(_, lease, _) => {
                 let options = ExtendOptions::default();
                 match leases.extend(&self.handle((lease.0, None)), options).await {
-                    Ok(extended) => self.until(&seam, extended.into_lease()),
+                    Ok(extended) => self.until(seam, extended.into_lease()),
                     Err(Error::Lost { .. }) => Outcome::Lost,
                     Err(_) => Outcome::Failed,
                 }
@@ -720,20 +748,7 @@ impl Library {
                     released => or_failed(&released),
                 }
             }
-            Call::Start(who, n, input) => of_a_start(&queue.start(self.start(who, n, input)).await),
-            Call::Repeat(who, _) => {
-                let (key, execution) = (self.key_of(who), names::holder(who));
-                of_a_start(&queue.repeat_start(&key, &execution).await)
-            }
-            Call::Dismiss(who, _) => {
-                let (key, execution) = (self.key_of(who), names::holder(who));
-                or_failed(&queue.dismiss_start(&key, &execution).await)
-            }
-            Call::Begin(who, _) => {
-                let (key, execution) = (self.key_of(who), names::holder(who));
-                or_failed(&queue.begin_start(&key, &execution).await)
-            }
-            Call::Redriven(who, _) => or_failed(&queue.redriven(&names::holder(who)).await),
+            _ => Outcome::Failed,
         }
     }
 

@@ -2,7 +2,6 @@
 //! broken designs, until it finds them out.
 
 mod actions;
-mod deadlines;
 mod effects;
 mod explore;
 mod flaws;
@@ -14,6 +13,7 @@ mod pools;
 mod programs;
 mod render;
 mod results;
+mod rows;
 mod scope;
 mod seam;
 mod service;

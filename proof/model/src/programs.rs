@@ -1,7 +1,7 @@
 //! Programs: they take leases with a deadline, each by a clock of its own, do not wait in the queue, and write to a resource that
 //! compares tokens.
 
-use leasehold::{Ended, store::Write, transition::Change};
+use leasehold::{Ended, row::Holding, store::Write, transition::Change};
 
 use crate::{
     actions::Action,
@@ -70,7 +70,7 @@ impl World {
     }
 
     /// Whether it goes on as a holder.
-    fn believes(&self, state: &State, executing: &Executing) -> bool {
+    fn believes(state: &State, executing: &Executing) -> bool {
         executing.phase == Phase::Section && state.now + executing.clock < executing.until
     }
 
@@ -88,7 +88,7 @@ impl World {
             .programs()
             .map(|who| &state.executions[usize::from(who)]);
         let of = |executing: &Executing| {
-            let believes = self.believes(state, executing);
+            let believes = Self::believes(state, executing);
             let works = executing.work.filter(|_| self.works(state, executing));
             let works = works.map(|(lease, _)| lease);
             [
@@ -118,11 +118,8 @@ impl World {
         };
         match executing.phase {
             Phase::Idle => asks(actions, Action::Asks(who)),
-            Phase::Waiting if self.is_queued(who) => {
-                if left.timeout > 0 {
-                    actions.push(Action::TimesOut(who));
-                }
-            }
+            Phase::Waiting if self.is_queued(who) && left.timeout == 0 => {}
+            Phase::Waiting if self.is_queued(who) => actions.push(Action::TimesOut(who)),
             Phase::Failed => {
                 asks(actions, Action::Retries(who));
                 actions.push(Action::GivesUp(who));
@@ -139,7 +136,7 @@ impl World {
                 if executing.work.is_none() && !busy {
                     actions.push(Action::Releases(who));
                 }
-                if left.write > 0 && self.believes(state, executing) {
+                if left.write > 0 && Self::believes(state, executing) {
                     actions.push(Action::Writes(who));
                 }
                 if left.fail > 0 {
@@ -171,7 +168,7 @@ impl World {
         actions.extend((0..state.writes.len()).map(Action::Lands));
         let nobody_believes = || {
             let mut all = state.executions.iter();
-            !all.any(|it| self.believes(state, it) || self.works(state, it))
+            !all.any(|it| Self::believes(state, it) || self.works(state, it))
         };
         if state.backup.is_some() && nobody_believes() {
             actions.push(Action::Restores);
@@ -180,7 +177,7 @@ impl World {
             let table = self.library.table(state.table);
             let held = table
                 .row(0)
-                .map(|row| row.holding().map(|it| it.expires_at()));
+                .map(|row| row.holding().map(Holding::expires_at));
             // A row is purged once it has been free for days: for longer than clocks are apart, and than anybody's belief lasts.
             // Somebody who deletes it by hand is to wait as long.
             let quiet = state.now > state.seen.wrote_at + 2 * self.scope.error;
@@ -323,7 +320,7 @@ impl World {
     /// more, and nobody believes in a lease of it: an operator who restores a table stops all work first.
     pub fn restores(&self, state: &mut State) -> Option<()> {
         let (table, granted) = *state.backup.take()?;
-        self.clears(state);
+        Self::clears(state);
         let now = state.now;
         for (who, executing) in (0..).zip(&mut state.executions) {
             executing.work = None;
@@ -343,12 +340,12 @@ impl World {
     /// more: a row is purged days after its last grant was over, and calls last for seconds.
     pub fn wipes(&self, state: &mut State) {
         state.left.wipe -= 1;
-        self.clears(state);
+        Self::clears(state);
         state.table = self.library.without_rows(state.table);
         state.seen.granted.clear();
     }
 
-    fn clears(&self, state: &mut State) {
+    fn clears(state: &mut State) {
         state.late.clear();
         state.calls.clear();
         state.seen.released.clear();

@@ -106,8 +106,8 @@ fn of_key(key: &Key) -> &'static str {
 
 fn words(call: Call) -> String {
     match call {
-        Call::Acquire(who, _, token) => format!("{}'s acquire {token}", name(who)),
-        Call::Release(who, ..) => format!("{}'s release", name(who)),
+        Call::Acquire(who, _, n) | Call::Ask(who, n, ..) => format!("{}'s acquire {n}", name(who)),
+        Call::Release(who, ..) | Call::Return(who, ..) => format!("{}'s release", name(who)),
         Call::Prove(who, ..) => format!("{}'s proof", name(who)),
         Call::Nests(who, ..) => format!("{}'s section of the same key", name(who)),
         Call::Sweep(_) => "sweep".into(),
@@ -115,9 +115,7 @@ fn words(call: Call) -> String {
         Call::Evict(..) => "force-release".into(),
         Call::Limit(..) => "limit".into(),
         Call::Freeze(..) => "freeze".into(),
-        Call::Ask(who, n, ..) => format!("{}'s acquire {n}", name(who)),
         Call::Extend(who, ..) => format!("{}'s extend", name(who)),
-        Call::Return(who, ..) => format!("{}'s release", name(who)),
         Call::Start(who, n, _) => format!("{}'s start {n}", name(who)),
         Call::Repeat(who, _) => format!("repetition of {}", name(who)),
         Call::Dismiss(who, _) => format!("dismissal of {}", name(who)),

@@ -140,7 +140,6 @@ impl World {
                     executing.phase = Phase::Section;
                     executing.shown.push(told.0);
                     executing.has_until(told, until);
-                    executing.stands();
                     Answer::Delivery(Delivery::Delivered)
                 })
             }

@@ -13,7 +13,7 @@ use super::{
     shared::{Broken, Delayed, DeliveryFault, START, Shared, kind_of, no_answer, too_busy},
     world::at_once,
 };
-use crate::deadlines;
+use crate::rows;
 use leasehold::{
     Counter, Ended, Error, Holder, Key, ResultItem,
     redrivable::Redrivable,
@@ -374,7 +374,7 @@ impl FaultyStore {
         let shared = self.shared.get();
         match (shared.broken, &mut change) {
             (Some(Broken::NoFloor), _) => {
-                change = deadlines::without_the_floor(change);
+                change = rows::without_the_floor(change);
                 if let Change::ReplaceIfUnchanged(swap) = &mut change
                     && matches!(swap.head, Head::Leaves(_))
                     && let Stored::Row(row) = self.stored(address)
@@ -498,7 +498,7 @@ impl FaultyStore {
                 row.queue = row.waiting().iter().skip(1).cloned().collect();
             }
             (Broken::QueueIgnored, Change::Grant(_)) if *before == row => {
-                let Some(granted) = deadlines::past_the_line(before, change) else {
+                let Some(granted) = rows::past_the_line(before, change) else {
                     return;
                 };
                 row = granted;

@@ -1,9 +1,9 @@
-//! What flawed designs write to the row of a program's lease: for the most part what ours would have written to another row.
+//! What flawed designs write to a row: for the most part what ours would have written to another row.
 
 use leasehold::{
     Counter, Ended,
     row::{Row, State, Stored, Term},
-    transition::{Change, Extend, Grant, TokenFloor, transition},
+    transition::{Change, EndIfUnchanged, Extend, Grant, Head, TokenFloor, transition},
 };
 
 use crate::{flaws::Flaw, names};
@@ -47,6 +47,53 @@ pub fn instead(flaw: Flaw, row: Option<&Row>, change: &Change) -> Option<Row> {
             end.version = row.version;
             ours(row, &Change::EndIfUnchanged(end))
         }
+        (_, _, Some(row)) => in_a_queue(flaw, row, change),
+        _ => None,
+    }
+}
+
+/// The same, where executions wait, prove and release.
+fn in_a_queue(flaw: Flaw, row: &Row, change: &Change) -> Option<Row> {
+    match (flaw, change) {
+        (Flaw::GrantsDropTheNext, Change::ReplaceIfUnchanged(swap))
+            if matches!(swap.head, Head::Leaves(_)) && row.waiting().len() > 1 =>
+        {
+            let queue = row.queue[2..].to_vec();
+            let next = swap.row.clone();
+            Some(Row { queue, ..next })
+        }
+        (Flaw::QueuesIgnoreTheFloor, Change::ReplaceIfUnchanged(swap))
+            if matches!(swap.head, Head::Leaves(_)) =>
+        {
+            let fencing_token = Counter::new(row.fencing_token.get() + 1)?;
+            let next = swap.row.clone();
+            Some(Row {
+                fencing_token,
+                ..next
+            })
+        }
+        (Flaw::LateProofsCount, Change::Prove(_)) => {
+            let mut unproven = row.clone();
+            if let State::Held(held) = &mut unproven.state {
+                held.extended_at = None;
+            }
+            ours(&unproven, change)
+        }
+        (Flaw::ProofsLeaveTheGrace, Change::Prove(_)) => {
+            let mut next = ours(row, change)?;
+            if let (State::Held(was), State::Held(is)) = (&row.state, &mut next.state) {
+                is.term = was.term;
+            }
+            Some(next)
+        }
+        (Flaw::ReleasesOpen, Change::Release(_)) => {
+            let (opens_at, next) = (None, ours(row, change)?);
+            Some(Row { opens_at, ..next })
+        }
+        (Flaw::ReleasesForgetTheRequest, Change::Release(_)) => {
+            let (request, next) = (names::nobody(), ours(row, change)?);
+            Some(Row { request, ..next })
+        }
         _ => None,
     }
 }
@@ -66,6 +113,7 @@ fn ours(row: &Row, change: &Change) -> Option<Row> {
 fn granted(flaw: Flaw, row: &Row, grant: &Grant) -> Option<Row> {
     let change = Change::Grant(grant.clone());
     match flaw {
+        Flaw::GrantsIgnoreTheQueue => past_the_line(row, &change),
         Flaw::GrantsIgnoreTheFloor => ours(row, &without_the_floor(change)),
         Flaw::NoMemoryOfRequests => ours(&forgetful(row), &change),
         Flaw::OneRequestLessIsRemembered => {
@@ -127,6 +175,17 @@ fn extended(flaw: Flaw, row: &Row, mut extend: Extend) -> Option<Row> {
             extend.fencing_token = row.fencing_token;
         }
         Flaw::ExtendShortens => shortened(&mut row),
+        Flaw::ExpiredHoldersComeBack => {
+            return past_the_line(&row, &Change::Extend(extend));
+        }
+        Flaw::ExtendsHaveNoMargin if held.expires_at() <= extend.now && row.head().is_some() => {
+            let end = EndIfUnchanged {
+                version: row.version,
+                ended: Ended::Expired,
+                purge_at: Row::NEVER,
+            };
+            return ours(&row, &Change::EndIfUnchanged(end));
+        }
         _ => return None,
     }
     ours(&row, &Change::Extend(extend))
