@@ -23,7 +23,12 @@ mod state;
 mod walk;
 mod world;
 
-use std::process::ExitCode;
+use std::{
+    num::NonZeroUsize,
+    process::ExitCode,
+    sync::atomic::{AtomicUsize, Ordering::Relaxed},
+    thread,
+};
 
 use clap::Parser;
 
@@ -31,6 +36,7 @@ use explore::{Explored, explore};
 use flaws::{Broken, FLAWS};
 use invariants::Invariant;
 use scope::Scope;
+use walk::walk;
 
 /// Check every order of events in small worlds against the promises, and that each broken design is rejected
 #[derive(Parser)]
@@ -134,31 +140,36 @@ impl Arguments {
         });
         let only = self.only.as_ref();
         let worlds = scope::walked();
-        let mut violations = 0;
-        for world in worlds.filter(|world| only.is_none_or(|only| world.name.contains(only))) {
-            let began = std::time::Instant::now();
-            let seeds = self.seed..self.seed + walks;
-            let until = flaw.map(|(_, _, promise, _)| *promise);
-            let (taken, found) = walk::walk(world, flaw.map(|(flaw, ..)| *flaw), seeds, until);
-            println!(
-                "{:<12} {taken} steps in {:?}: {}",
-                world.name,
-                began.elapsed(),
-                world.about
-            );
-            if let Some(found) = found {
-                violations += 1;
-                println!(
-                    "VIOLATED: {}: seed {}, {} steps of {}",
-                    found.promise.words(),
-                    found.seed,
-                    found.steps.len(),
-                    found.long
-                );
-                print(&found.steps);
+        let worlds: Vec<_> = worlds
+            .filter(|world| only.is_none_or(|only| world.name.contains(only)))
+            .collect();
+        let next = AtomicUsize::new(0);
+        let violations = AtomicUsize::new(0);
+        let through = || {
+            while let Some(world) = worlds.get(next.fetch_add(1, Relaxed)) {
+                let seeds = self.seed..self.seed + walks;
+                let until = flaw.map(|(_, _, promise, _)| *promise);
+                let (taken, found) = walk(*world, flaw.map(|(flaw, ..)| *flaw), seeds, until);
+                let mut lines = vec![format!("{:<16} {taken} steps: {}", world.name, world.about)];
+                if let Some(found) = found {
+                    violations.fetch_add(1, Relaxed);
+                    lines.push(format!("VIOLATED: {}", found.words()));
+                    lines.extend(found.steps.iter().map(|step| format!("    {step}")));
+                }
+                println!("{}", lines.join("\n"));
             }
-        }
-        println!("walks: {walks} through each world, {violations} violations");
+        };
+        thread::scope(|scope| {
+            let threads = thread::available_parallelism().map_or(1, NonZeroUsize::get);
+            for _ in 0..threads {
+                scope.spawn(through);
+            }
+        });
+        let violations = violations.into_inner();
+        println!(
+            "walks: {walks} through each of {} worlds, {violations} violations",
+            worlds.len()
+        );
         violations > 0
     }
 

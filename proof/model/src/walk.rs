@@ -32,6 +32,14 @@ pub struct Found {
     pub steps: Vec<String>,
 }
 
+impl Found {
+    pub fn words(&self) -> String {
+        let (promise, seed) = (self.promise.words(), self.seed);
+        let (short, long) = (self.steps.len(), self.long);
+        format!("{promise}: seed {seed}, {short} lines of a walk of {long} steps")
+    }
+}
+
 /// Walks through a world, each from a seed; up to the first that breaks `until`, or any promise if none is named. With how many steps
 /// were taken.
 pub fn walk(
@@ -201,4 +209,27 @@ fn told(world: &World, first: usize, moves: &[Move]) -> Vec<String> {
         steps.extend(ahead.into_iter().flatten());
     }
     steps
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Found, walk};
+    use crate::{flaws::Flaw, invariants::Invariant, scope};
+
+    /// It is as short as can be, breaks the same promise, and the seed takes it again.
+    #[test]
+    fn a_walk_that_fails_is_made_short() {
+        let finds = |seeds| {
+            let flaw = Some(Flaw::ReleasesHaveNoCondition);
+            let (_, found) = walk(scope::W_TOKENS, flaw, seeds, Some(Invariant::S4));
+            found
+        };
+        let Found {
+            seed, long, steps, ..
+        } = finds(0..5_000).expect("a walk that fails");
+        assert!(steps.len() < long, "{} steps of {long}", steps.len());
+        assert!(steps.iter().any(|step| step.contains("release: Release")));
+        let again = finds(seed..seed + 1).expect("the same walk");
+        assert_eq!((again.long, again.steps), (long, steps));
+    }
 }

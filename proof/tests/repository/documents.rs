@@ -24,7 +24,7 @@ pub const RULES: &[(&str, Rule, &[SeededEdit])] = &[
             // Two rows of one name.
             (PROOFS, "\n| F46 |", "\n| F37 |"),
             (PROOFS, "\n| F38 |", "\n| F37a |"),
-            ("proof/model/src/executions/invariants.rs", "S14", "S16"),
+            ("proof/model/src/invariants.rs", "S14", "S16"),
             (
                 PROOFS,
                 "`wrong_stores_are_refused`",
