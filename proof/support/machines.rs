@@ -158,13 +158,6 @@ impl Machines {
             .await
     }
 
-    /// The same for a machine that acquires nothing, and may be started through keys.
-    pub async fn create_started(&self, name: &str, definition: &str) -> String {
-        let kind = Some("started");
-        self.create_for("leasehold", kind, name, definition, &BTreeMap::new())
-            .await
-    }
-
     /// The same with a name that another stack's machines would have, or those of another kind.
     pub(crate) async fn create_for(
         &self,

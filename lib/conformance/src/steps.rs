@@ -435,11 +435,17 @@ pub const fn hand_over(who: u8, act: u8) -> Step {
     }
 }
 
-/// The same with another counter, or with another proof.
-pub fn beside(step: &Step) -> [Step; 3] {
-    let proof = if step.write == Write::Grant { 0 } else { 2 };
-    let counter = |away| Step { away, ..*step };
-    [counter(-2), counter(2), Step { proof, ..*step }]
+/// The same with another counter, or with another proof, where the write names one.
+pub fn beside(step: &Step) -> Vec<Step> {
+    let observes = step.observed || ![Write::Grant, Write::Join].contains(&step.write);
+    let counts = observes && step.write != Write::Leave;
+    let proves = [Write::Extend, Write::Prove, Write::Release, Write::Together];
+    let counters = [-2, 2].map(|away| Step { away, ..*step });
+    let proof = Step { proof: 2, ..*step };
+    let counters = counters.into_iter().filter(|_| counts);
+    counters
+        .chain(proves.contains(&step.write).then_some(proof))
+        .collect()
 }
 
 /// Every floor of a grant: none, or one at the row's token or just above it, in either way.

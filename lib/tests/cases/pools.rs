@@ -179,6 +179,29 @@ async fn a_pool_is_a_round_robin() {
     case.all_is_free(&["a", "b", "c"]).await;
 }
 
+/// More permits and tenants than the simulation has.
+#[tokio::test]
+async fn forty_tenants_share_ten_permits() {
+    let case = PoolCase::new("large", 10);
+    let tenants: Vec<_> = ('A'..='Z').chain('a'..='n').map(String::from).collect();
+    let all = [1, 2].map(|n| tenants.iter().map(move |tenant| format!("{tenant}{n}")));
+    let all: Vec<_> = all.into_iter().flatten().collect();
+    let order: Vec<_> = all.iter().map(String::as_str).collect();
+    let (at_once, later) = order.split_at(10);
+    for name in at_once {
+        case.starts(name).await;
+    }
+    for name in later {
+        case.queues(name).await;
+    }
+    for n in 0..order.len() {
+        case.has_started(&order[..order.len().min(n + 10)]);
+        case.ends(order[n]).await;
+    }
+    let tenants: Vec<_> = tenants.iter().map(String::as_str).collect();
+    case.all_is_free(&tenants).await;
+}
+
 #[tokio::test]
 async fn a_handle_is_for_both() {
     let case = PoolCase::new("handle", 1);

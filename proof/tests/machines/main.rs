@@ -16,7 +16,6 @@ use leasehold_proof::permissions::Permissions;
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 
-mod order;
 mod woven;
 
 static PLAIN: Shared<Machines> = Shared::new();
@@ -178,38 +177,6 @@ fn woven_machines_end_as_plain_ones() {
 #[test]
 fn woven_machines_wait_then_end_alike() {
     PLAIN.run(|| start(Schedules::Never), woven::contended);
-}
-
-#[tokio::test]
-async fn thousand_starts_keep_order_without_loss() {
-    for seed in 1..=2 {
-        order::of_a_thousand_starts(seed).await;
-    }
-}
-
-#[tokio::test]
-async fn forty_tenants_share_a_pool_in_turn() {
-    order::of_forty_tenants(1).await;
-}
-
-#[test]
-fn starts_keep_order_despite_faults() {
-    // Its functions die, so no case may play on it.
-    static ALONE: Shared<Machines> = Shared::new();
-    let every = Schedules::Every(Duration::from_millis(500));
-    ALONE.run(|| Machines::embedded(every), order::on_the_engine);
-}
-
-/// For the figures.
-#[test]
-#[ignore = "minutes: cargo test -p leasehold-proof --test machines forty -- --ignored --nocapture"]
-fn forty_tenants_on_the_stack() {
-    static ALONE: Shared<Machines> = Shared::new();
-    let every = Schedules::Every(Duration::from_millis(500));
-    ALONE.run(
-        || Machines::embedded(every),
-        order::of_forty_tenants_on_the_engine,
-    );
 }
 
 #[test]

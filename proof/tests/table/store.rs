@@ -40,7 +40,7 @@ fn updates(table: &Table) -> u64 {
 
 #[tokio::test]
 async fn table_does_as_pure_function_says() {
-    Box::pin(leasehold_conformance::all(Table::patient().await, 0..60)).await;
+    Box::pin(leasehold_conformance::all(Table::patient().await, 0..30)).await;
 }
 
 #[tokio::test]

@@ -102,6 +102,9 @@ pub async fn observe(
             };
             let after = after.unwrap_or_default();
             let before = items.insert(sent.place.clone(), after.clone());
+            // What a waiter has left beside the row is not put there again.
+            let is_row = sent.place.1.starts_with("LEASE#");
+            let cost = if is_row { until(steps, n).len() } else { n };
             all.push(Observed {
                 sequence,
                 step: n,
@@ -109,7 +112,7 @@ pub async fn observe(
                 after,
                 sent,
                 strange: stores.seen(&address, |seen| seen.strange),
-                cost: until(steps, n).len(),
+                cost,
             });
         }
         // A stranger's doing.
