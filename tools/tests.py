@@ -23,7 +23,7 @@ LOGS = Path("target/tests")
 # does not keep; and what is left to sweep then is left for good, where no sweep runs.
 ALONE = ["machines"]
 # Those that wait most of their time: for executions, deadlines, processes. The longest first.
-WAITING = ["soak", "wiring", "commands", "console", "pages", "demo", "up", "deaths", "race", "roles", "local", "doctor"]
+WAITING = ["real", "wiring", "commands", "console", "pages", "demo", "up", "deaths", "race", "roles", "local", "doctor"]
 # Those that need a browser and its driver.
 BROWSING = ["console"]
 # How many programs of a lane run at once, and how many tests of each. More, and time limits of seconds are not kept.

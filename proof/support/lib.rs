@@ -44,11 +44,12 @@ pub fn example(name: &str) -> PathBuf {
 }
 
 fn built(directory: &str, name: &str) -> PathBuf {
-    let here = std::env::current_exe().expect("a running test has a path");
-    let profile = here
-        .ancestors()
-        .nth(2)
-        .expect("tests run in target/<profile>/deps");
+    let here = std::env::current_exe().expect("what runs has a path");
+    // Tests run in target/<profile>/deps, programs above it.
+    let mut above = here.ancestors().skip(1);
+    let profile = above
+        .find(|directory| !directory.ends_with("deps"))
+        .expect("what was built is in target/<profile>");
     let path = profile.join(directory).join(name);
     assert!(
         path.exists(),

@@ -508,7 +508,7 @@ const FAULTS: &[Fault] = &[
         after: |stack| {
             let mut function = stack.functions().function("acquire").unwrap();
             function.code = Code::Binary(program("skewed-acquire"));
-            let offset = ("SOAK_CLOCK_OFFSET_MS".to_owned(), "-60000".to_owned());
+            let offset = ("REAL_CLOCK_OFFSET_MS".to_owned(), "-60000".to_owned());
             function.environment.extend([offset]);
             stack.functions().register(function);
         },

@@ -164,7 +164,7 @@ pub const RULES: &[(&str, Rule, &[SeededEdit])] = &[
         "every make target that a document names exists",
         make_targets,
         &[
-            ("proof/Makefile", "\nsoak:", "\nsoaks:"),
+            ("proof/Makefile", "\nreal:", "\nreals:"),
             ("tools/check.mk", "\ncdk:", "\ncdks:"),
         ],
     ),
