@@ -1,6 +1,6 @@
 //! A lease row: the contents of one item of the table, if this library wrote it.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, time::Duration};
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use serde::{Deserialize, Serialize};
@@ -216,6 +216,9 @@ impl Term {
     }
 }
 
+/// For so long after it was signed a request is accepted.
+pub(crate) const LATEST_COPY: Duration = Duration::from_mins(5);
+
 impl Holding {
     /// The deadline. An execution lease has none, which is one that never passes.
     #[must_use]
@@ -226,9 +229,11 @@ impl Holding {
         }
     }
 
-    /// This instant, or that of the last extend or proof by a clock that was ahead of it.
-    pub(crate) fn no_earlier(&self, now: Timestamp) -> Timestamp {
-        self.extended_at.map_or(now, |at| at.max(now))
+    /// Whether somebody has extended or proven it later than at this instant, which a copy of before must not hide: an answer of before
+    /// a redrive would end the lease then. No copy comes later than its signature is good; what lies further ahead is a wrong clock.
+    pub(crate) fn is_written_after(&self, now: Timestamp) -> bool {
+        let late = now.plus(LATEST_COPY);
+        self.extended_at.is_some_and(|at| now < at && at <= late)
     }
 
     /// When the holder last wrote the row, or was last notified of its grant.

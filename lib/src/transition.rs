@@ -25,9 +25,9 @@ pub use refusals::{
 pub enum Change {
     /// Grants the lease, if the row is free or its lease may be taken over.
     Grant(Grant),
-    /// Moves the deadline, if the named grant is still the current one.
+    /// Moves the deadline, if the named grant is still the current one, and nobody has extended it by a later clock.
     Extend(Extend),
-    /// Verifies that the named grant, of an execution lease, is still the current one.
+    /// Verifies that the named grant, of an execution lease, is still the current one, and that nobody has proven it by a later clock.
     Prove(Prove),
     /// Records a look at the execution that holds the lease, which the lease survived.
     Look(Look),
@@ -166,6 +166,8 @@ pub struct Extend {
     pub expires_at: Timestamp,
     /// Refuse to revive a lease whose deadline has passed.
     pub require_unexpired: bool,
+    /// The row was written by a later clock, and stays as new as that says.
+    pub behind: bool,
 }
 
 /// See [`Change::Prove`].
@@ -177,6 +179,8 @@ pub struct Prove {
     pub fencing_token: Counter,
     /// The holder's clock.
     pub now: Timestamp,
+    /// The row was written by a later clock, and stays as new as that says.
+    pub behind: bool,
 }
 
 /// See [`Change::Look`].
@@ -386,6 +390,11 @@ pub(crate) fn owned<'a>(row: &'a Row, lease_id: &LeaseId, token: Counter) -> Opt
         .filter(|held| held.lease_id == *lease_id && row.fencing_token == token)
 }
 
+/// When a row was last extended or proven, after a write at this instant, which may be known to be behind.
+fn written_at(held: &Holding, (now, behind): (Timestamp, bool)) -> Option<Timestamp> {
+    if behind { held.extended_at } else { Some(now) }
+}
+
 fn extended(row: &Row, extend: &Extend) -> Option<Row> {
     let held = owned(row, &extend.lease_id, extend.fencing_token)?;
     let Term::Ttl { expires_at, .. } = held.term else {
@@ -393,7 +402,7 @@ fn extended(row: &Row, extend: &Extend) -> Option<Row> {
     };
     let may_revive = row.frozen.is_none() && row.head().is_none() && !extend.require_unexpired;
     let allowed = expires_at > extend.now || may_revive;
-    let is_latest = held.no_earlier(extend.now) == extend.now;
+    let is_latest = extend.behind || !held.is_written_after(extend.now);
     (allowed && is_latest && expires_at <= extend.expires_at).then(|| Row {
         version: row.version.plus(1),
         state: State::Held(Holding {
@@ -401,7 +410,7 @@ fn extended(row: &Row, extend: &Extend) -> Option<Row> {
                 ttl: extend.ttl,
                 expires_at: extend.expires_at,
             },
-            extended_at: Some(extend.now),
+            extended_at: written_at(held, (extend.now, extend.behind)),
             ..held.clone()
         }),
         ..row.clone()
@@ -412,7 +421,7 @@ fn extended(row: &Row, extend: &Extend) -> Option<Row> {
 /// shows that the holder knows of its grant.
 fn proven(row: &Row, prove: &Prove) -> Option<Row> {
     let held = owned(row, &prove.lease_id, prove.fencing_token)?;
-    let held = Some(held).filter(|held| held.no_earlier(prove.now) == prove.now)?;
+    let held = Some(held).filter(|held| prove.behind || !held.is_written_after(prove.now))?;
     let Term::Execution {
         keep, looked_at, ..
     } = held.term
@@ -427,7 +436,7 @@ fn proven(row: &Row, prove: &Prove) -> Option<Row> {
                 looked_at,
                 look_again_at: None,
             },
-            extended_at: Some(prove.now),
+            extended_at: written_at(held, (prove.now, prove.behind)),
             notification: None,
             ..held.clone()
         }),

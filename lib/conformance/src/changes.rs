@@ -120,11 +120,13 @@ impl Written<'_> {
                 now,
                 expires_at: self.expires_at(),
                 require_unexpired: step.strict,
+                behind: step.told,
             }),
             Write::Prove => Change::Prove(Prove {
                 lease_id: self.proof(),
                 fencing_token: near(self.token(), step.away),
                 now,
+                behind: step.told,
             }),
             Write::Look => Change::Look(Look {
                 version: self.version(),

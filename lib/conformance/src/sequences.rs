@@ -230,11 +230,14 @@ pub fn of_every_part() -> Vec<Vec<Step>> {
 }
 
 fn of_held(all: &mut Sequences, held: &[Step]) {
-    let holders = [extend(2, 9, false), extend(2, 9, true), cut(4), check(2)];
+    let extends = [extend(2, 9, false), extend(2, 9, true)];
+    let holders = extends.into_iter().chain(extends.map(told));
+    let holders = holders.chain([cut(4), check(2)]);
     let others = [join(2), observes(2, 2, 9), release(), expire(), swap(0)];
     let all_kinds = suited(30).chain(holders).chain(others);
     all.guarded(held, &WITH_DEADLINE, all_kinds.chain([swap_alone(2)]));
-    all.each(held, &[("frozen", RELEASED)], [extend(6, 9, false)]);
+    let late = extend(6, 9, false);
+    all.each(held, &[("frozen", RELEASED)], [late, told(late)]);
     all.plain(held, grants(30));
     let asked = suited(30).chain([join(2), observes(2, 2, 9)]);
     all.plain(held, remembered(asked));
@@ -245,14 +248,28 @@ fn of_held(all: &mut Sequences, held: &[Step]) {
         extend(6, 9, false),
         extend(6, 9, true),
         extend(2, 4, true),
+        told(extend(6, 9, false)),
+        told(extend(6, 9, true)),
+        told(extend(2, 4, true)),
+        told(extend(2, 4, false)),
         cut(6),
         check(6),
     ];
     all.plain(held, on_the_dot);
+    // It was last extended at 1: not by a clock behind that, and not only what was extended before.
+    let again = [1, 0].map(|at| [extend(at, 9, false), extend(at, 9, true)]);
+    let again = again.concat();
+    all.plain(held, again.iter().copied().map(told).chain(again.clone()));
+    all.plain(&[grant(0, 1)], extends);
+    // Nor does a clock that was far ahead.
+    all.each(held, &[("extended_at", HUGE)], extends);
     let too_short_or_late = [
         extend(2, 1, false),
         extend(2, 1, true),
         extend(20, 9, false),
+        told(extend(2, 1, false)),
+        told(extend(2, 1, true)),
+        told(extend(20, 9, false)),
         joins(2, 30, 9),
         observes(2, 0, 9),
         swap(2),
@@ -281,7 +298,11 @@ fn of_execution(all: &mut Sequences) {
     }
     let once_more = [prove(2), look(3, true), swap(4)];
     held.extend([&[of_several(granted(0, 1))], &once_more[..]].concat());
-    all.guarded(&held, &OF_EXECUTION, [prove(4), look(4, true)]);
+    let proofs = [prove(4), told(prove(4)), look(4, true)];
+    all.guarded(&held, &OF_EXECUTION, proofs);
+    // It was last proven at 2.
+    all.plain(&held, [prove(2), prove(1), told(prove(1))]);
+    all.each(&held, &[("extended_at", HUGE)], [prove(4)]);
     let looks = [look(4, false), told(look(4, true)), told(look(4, false))];
     all.plain(&held, looks);
     let ends = [release(), expire(), swap(0), swap_alone(2)];
@@ -314,7 +335,9 @@ fn of_execution(all: &mut Sequences) {
         release(),
         hand_over(1, GRANTED),
     ];
-    let lasts = [prove(4), told(look(4, false)), swap(4), release(), expire()];
+    let proofs = [prove(4), told(prove(4))].into_iter();
+    let others = [told(look(4, false)), swap(4), release(), expire()];
+    let lasts = proofs.chain(others);
     all.plain(&handed, lasts);
     // One kind after the other, whatever ended the one before.
     let taken = suited(30).map(by_execution);
@@ -328,7 +351,7 @@ fn of_execution(all: &mut Sequences) {
     all.each(&free, &[("keep_ms", SEVEN)], suited(30));
     all.each(&free, &OF_ANOTHER_KIND, suited(30).map(by_execution));
     // What is no proof of an execution's lease.
-    let no_proof = [prove(2), look(2, true), look(2, false)];
+    let no_proof = [prove(2), told(prove(2)), look(2, true), look(2, false)];
     all.plain(&[grant(0, 1)], no_proof);
 }
 
@@ -356,7 +379,12 @@ fn of_queue(all: &mut Sequences, held: &[Step], queued: &[Step]) {
     let joining =
         [2, 3, 9].map(|cap| [observes(0, 0, cap), observes(0, 2, cap), joins(0, 30, cap)]);
     all.each(queued, &[("expires_at", ZERO)], [join(0)]);
-    let repeated = [join(1), observes(1, 2, 9), extend(20, 9, false)];
+    let repeated = [
+        join(1),
+        observes(1, 2, 9),
+        extend(20, 9, false),
+        told(extend(20, 9, false)),
+    ];
     let others = joining.concat().into_iter().chain(repeated);
     let ends = [release(), expire(), swap_alone(2), join(0)].into_iter();
     all.plain(queued, ends.chain(others).chain(suited(30)));

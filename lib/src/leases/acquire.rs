@@ -11,9 +11,11 @@ use crate::{
     outcomes::{Acquired, Contention, Granted, HeldLease, HeldUntil, Lease, Retry},
     request::Request,
     requests::{Acquire, Lifetime},
-    row::Row,
+    row::{Row, Stored},
     store::{Address, Applied, Operations, Store},
-    transition::{Change, Grant, GrantRefusal, Prove, TakeoverRule, TokenFloor, why_not_granted},
+    transition::{
+        Change, Grant, GrantRefusal, Prove, TakeoverRule, TokenFloor, owned, why_not_granted,
+    },
     values::{Holder, KeepTime, Key, KeysDigest, LeaseId, Metadata, Permits, RequestDigest, Ttl},
 };
 
@@ -334,10 +336,18 @@ impl<S: Store> Leases<S> {
                 let change = Change::Prove(Prove {
                     lease_id: held.lease_id.clone(),
                     fencing_token: row.fencing_token,
-                    now: held.no_earlier(self.now()),
+                    now: self.now(),
+                    behind: held.is_written_after(self.now()),
                 });
                 match self.store().apply(&address, &change, self.limit()).await? {
                     Applied::Done { row, .. } => row,
+                    // A copy of this request has proven it.
+                    Applied::Refused(Stored::Row(now))
+                        if owned(&now, &held.lease_id, row.fencing_token)
+                            .is_some_and(|held| held.notification.is_none()) =>
+                    {
+                        now
+                    }
                     Applied::Refused(_) => return Err(changed(&address.key)),
                 }
             }

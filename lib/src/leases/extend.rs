@@ -52,7 +52,7 @@ impl<S: Store> Leases<S> {
                 Err(refused) => refused,
             };
             match why_not_extended(refused, &extend) {
-                ExtendRefusal::Later(at) => extend.now = at,
+                ExtendRefusal::Behind => extend.behind = true,
                 ExtendRefusal::Longer(row) => match row.holding() {
                     // The version has to change, because an observer takes over a lease whose version has not
                     // changed. The clocks of one holder's calls may differ as well.
@@ -93,6 +93,7 @@ impl<S: Store> Leases<S> {
             expires_at: now.plus(ttl.as_duration()),
             // A revival is as good as a grant.
             require_unexpired: options.require_unexpired || self.settings().stopped,
+            behind: false,
         }
     }
 
@@ -179,12 +180,13 @@ impl<S: Store> Leases<S> {
     /// Verifies that an execution lease is still the caller's.
     async fn prove(&self, lease: &Lease) -> Result<Extended, Error> {
         let (key, address) = (lease.key.clone(), address_of(lease));
-        let mut now = self.now();
-        for _ in 0..TRIES {
+        let mut behind = false;
+        loop {
             let change = Change::Prove(Prove {
                 lease_id: lease.lease_id.clone(),
                 fencing_token: lease.fencing_token,
-                now,
+                now: self.now(),
+                behind,
             });
             let stored = match self.store().apply(&address, &change, self.limit()).await? {
                 Applied::Done { row, .. } => {
@@ -196,16 +198,13 @@ impl<S: Store> Leases<S> {
             };
             let row = stored.row();
             let held = row.and_then(|row| owned(row, &lease.lease_id, lease.fencing_token));
-            // Somebody has proven it by a clock that is ahead of this one.
-            match held.map(|held| held.no_earlier(now)) {
-                Some(later) if later > now => now = later,
-                _ => {
-                    let how = how_ended(stored.row(), lease.fencing_token);
-                    return Err(Error::Lost { key, how });
-                }
+            if behind || held.is_none() {
+                let how = how_ended(row, lease.fencing_token);
+                return Err(Error::Lost { key, how });
             }
+            // Another of its functions has proven it, by a clock that is ahead of this one.
+            behind = true;
         }
-        Err(self.contention_error())
     }
 }
 

@@ -351,6 +351,7 @@ mod tests {
             now: Timestamp::from_millis(1000),
             expires_at: Timestamp::from_millis(2000),
             require_unexpired: false,
+            behind: false,
         });
         for limit in [Duration::from_secs(60), Duration::from_millis(300)] {
             let _ = store.apply(&address, &change, limit).await;

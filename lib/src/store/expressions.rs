@@ -4,14 +4,14 @@
 //! Conditions know no literals and no arithmetic, and many plain words are reserved: every name
 //! goes in as `#name`, every value as `:name`, each only if the expression mentions it.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, time::Duration};
 
 use aws_sdk_dynamodb::types::AttributeValue;
 
 use crate::{
     clock::Timestamp,
     outcomes::Ended,
-    row::{Term, attributes as at},
+    row::{LATEST_COPY, Term, attributes as at},
     row::{b, instant, metadata_value, n, permits_value, s},
     store::write::{Plan, Write},
     transition::{
@@ -113,9 +113,6 @@ fn held() -> String {
 
 /// The grant that the caller can verify.
 const OWNED: &str = "#lease_id = :lease_id AND #fencing_token = :fencing_token";
-
-/// Nobody has extended or proven it by a later clock.
-const LATEST: &str = "(attribute_not_exists(#extended_at) OR #extended_at <= :now)";
 
 /// Everything that ends with the grant.
 const HOLDING: &str = "#holder, #lease_id, #ttl_ms, #acquired_at, #extended_at, #expires_at, \
@@ -276,35 +273,59 @@ fn extending(extend: &Extend) -> Expressions {
     } else {
         format!("(#expires_at > :now OR (attribute_not_exists(#frozen) AND {NO_QUEUE}))")
     };
+    let (latest, written) = written(extend.behind);
     build(
         format!(
-            "{HELD} AND {TTL} AND {OURS} AND {OWNED} AND {LATEST} AND #expires_at <= :expires_at AND {in_time}"
+            "{HELD} AND {TTL} AND {OURS} AND {OWNED}{latest} AND #expires_at <= :expires_at AND {in_time}"
         ),
-        "SET #expires_at = :expires_at, #ttl_ms = :ttl_ms, #extended_at = :now, \
-         #version = #version + :one"
-            .to_owned(),
+        format!(
+            "SET #expires_at = :expires_at, #ttl_ms = :ttl_ms, {written}#version = #version + :one"
+        ),
         [
             ("lease_id", s(extend.lease_id.expose())),
             ("fencing_token", n(extend.fencing_token.get())),
             ("ttl_ms", n(extend.ttl.as_millis())),
             ("now", at_least_one(extend.now)),
             ("expires_at", instant(extend.expires_at)),
-        ],
+        ]
+        .into_iter()
+        .chain(times(extend.behind, extend.now)),
     )
 }
 
 fn proving(prove: &Prove) -> Expressions {
+    let (latest, written) = written(prove.behind);
     build(
-        format!("{HELD} AND {EXECUTION} AND {OURS} AND {OWNED} AND {LATEST}"),
-        format!(
-            "SET #extended_at = :now, #version = #version + :one REMOVE #look_again_at, {NOTIFICATION}"
-        ),
+        format!("{HELD} AND {EXECUTION} AND {OURS} AND {OWNED}{latest}"),
+        format!("SET {written}#version = #version + :one REMOVE #look_again_at, {NOTIFICATION}"),
         [
             ("lease_id", s(prove.lease_id.expose())),
             ("fencing_token", n(prove.fencing_token.get())),
-            ("now", at_least_one(prove.now)),
-        ],
+        ]
+        .into_iter()
+        .chain((!prove.behind).then(|| ("now", at_least_one(prove.now))))
+        .chain(times(prove.behind, prove.now)),
     )
+}
+
+/// The condition that nobody has written by a later clock, and when it was written; neither, if that is known.
+const fn written(behind: bool) -> (&'static str, &'static str) {
+    if behind {
+        ("", "")
+    } else {
+        (
+            " AND NOT #extended_at BETWEEN :after AND :late",
+            "#extended_at = :now, ",
+        )
+    }
+}
+
+/// Between which instants a row was written by a later clock.
+fn times(behind: bool, now: Timestamp) -> impl Iterator<Item = (&'static str, AttributeValue)> {
+    let after = now.plus(Duration::from_millis(1));
+    let late = now.plus(LATEST_COPY);
+    let times = [("after", instant(after)), ("late", instant(late))];
+    times.into_iter().filter(move |_| !behind)
 }
 
 fn looking(look: &Look) -> Expressions {

@@ -2,7 +2,6 @@
 
 use super::{Extend, Grant, Join, Release, TokenFloor, owned};
 use crate::{
-    clock::Timestamp,
     outcomes::Ended,
     row::{Row, Stored},
 };
@@ -104,9 +103,8 @@ pub fn why_not_joined(stored: &Stored, join: &Join) -> JoinRefusal {
 /// What a refused [`Extend`] means.
 #[derive(Debug)]
 pub enum ExtendRefusal {
-    /// Somebody has extended or proven it by a later clock, at this instant. A copy that comes late must not make the row look as if
-    /// its holder had last written it earlier: an answer of before a redrive would end the lease then.
-    Later(Timestamp),
+    /// Somebody has extended it by a later clock: this write is late, or its clock is behind.
+    Behind,
     /// The lease lasts longer than requested: this write is late, and changes nothing.
     Longer(Row),
     /// The deadline has passed, and the caller required an unexpired lease.
@@ -131,9 +129,7 @@ pub fn why_not_extended(stored: Stored, extend: &Extend) -> ExtendRefusal {
     };
     match owned(&row, &extend.lease_id, extend.fencing_token) {
         None => ExtendRefusal::Lost(Some(row)),
-        Some(held) if held.no_earlier(extend.now) > extend.now => {
-            ExtendRefusal::Later(held.no_earlier(extend.now))
-        }
+        Some(held) if !extend.behind && held.is_written_after(extend.now) => ExtendRefusal::Behind,
         Some(held) if held.expires_at() > extend.now => ExtendRefusal::Longer(row),
         Some(_) if extend.require_unexpired => ExtendRefusal::Expired,
         Some(_) if row.frozen.is_some() => ExtendRefusal::Frozen(row),

@@ -185,6 +185,7 @@ async fn late_proof_leaves_row_as_new_as_it_is() {
         lease_id: lease.lease_id.clone(),
         fencing_token: lease.fencing_token,
         now: case.now(),
+        behind: false,
     });
     case.pass(TTL);
     let proven_at = case.now();

@@ -73,6 +73,10 @@ const QUICK_WALKS: u64 = 150;
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     if let Some(walks) = arguments.walks {
+        if arguments.walks_through().count() == 0 || arguments.flaws_asked_for().count() == 0 {
+            eprintln!("nothing has that in its name: {}", names());
+            return ExitCode::from(2);
+        }
         return ExitCode::from(u8::from(arguments.walk(walks)));
     }
     let (mut states, mut violations) = (0, 0);
@@ -134,15 +138,8 @@ impl Arguments {
 
     /// Walks through the large worlds, in a design of which the description is asked for, or in ours. Whether a promise is broken.
     fn walk(&self, walks: u64) -> bool {
-        let flaw = self.broken.as_ref().and_then(|words| {
-            let mut all = FLAWS.iter();
-            all.find(|(_, of, ..)| of.contains(words))
-        });
-        let only = self.only.as_ref();
-        let worlds = scope::walked();
-        let worlds: Vec<_> = worlds
-            .filter(|world| only.is_none_or(|only| world.name.contains(only)))
-            .collect();
+        let flaw = self.broken.as_ref().and(self.flaws_asked_for().next());
+        let worlds: Vec<_> = self.walks_through().collect();
         let next = AtomicUsize::new(0);
         let violations = AtomicUsize::new(0);
         let through = || {
@@ -183,13 +180,22 @@ impl Arguments {
         scope::all().filter(wanted).map(deep)
     }
 
+    fn walks_through(&self) -> impl Iterator<Item = Scope> {
+        let only = self.only.as_ref();
+        scope::walked().filter(move |world| only.is_none_or(|only| world.name.contains(only)))
+    }
+
+    /// Those of which the description is asked for, or all.
+    fn flaws_asked_for(&self) -> impl Iterator<Item = &'static Broken> {
+        let broken = self.broken.as_ref();
+        let wanted =
+            move |(_, words, ..): &&Broken| broken.is_none_or(|broken| words.contains(broken));
+        FLAWS.iter().filter(wanted)
+    }
+
     /// Which designs to find out.
     fn flaws(&self) -> impl Iterator<Item = &'static Broken> {
-        let wanted = |(_, words, ..): &&Broken| {
-            let broken = self.broken.as_ref();
-            self.only.is_none() && broken.is_none_or(|broken| words.contains(broken))
-        };
-        FLAWS.iter().filter(wanted)
+        self.flaws_asked_for().filter(|_| self.only.is_none())
     }
 
     fn goes_through(&self, world: Scope) -> Explored {
@@ -216,7 +222,8 @@ impl Arguments {
 
 /// What there is to choose from.
 fn names() -> String {
-    let worlds: Vec<_> = scope::all().map(|world| world.name).collect();
+    let worlds = scope::all().chain(scope::walked());
+    let worlds: Vec<_> = worlds.map(|world| world.name).collect();
     let flaws: Vec<_> = FLAWS.iter().map(|(_, words, ..)| *words).collect();
     format!(
         "the worlds are {}; the broken designs:\n    {}",

@@ -1,4 +1,4 @@
-//! Programs: they take leases with a deadline, each by a clock of its own, do not wait in the queue, and write to a resource that
+//! Programs: they take leases with a deadline, most of them without waiting, each by a clock of its own, and write to a resource that
 //! compares tokens.
 
 use leasehold::{Ended, row::Holding, store::Write, transition::Change};
@@ -242,7 +242,12 @@ impl World {
         let Some((who, n)) = call.of_program() else {
             return;
         };
-        let view = self.library.table(state.table).view(0, 0);
+        let table = self.library.table(state.table);
+        let view = table.view(0, 0);
+        if let (Call::Extend(_, (lease, _), _), Outcome::Lost) = (call, outcome) {
+            let has = table.of_keys().any(|view| view.lease == Some(lease));
+            state.seen.must(!has, Invariant::L2);
+        }
         let executing = state.executions.get_mut(usize::from(who));
         let Some(executing) = executing.filter(|executing| executing.calls == n) else {
             return;

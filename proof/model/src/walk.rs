@@ -90,10 +90,8 @@ fn broken(state: &State) -> Option<Invariant> {
 
 /// What would be broken, if nothing went wrong from here on.
 fn broken_ahead(world: &World, state: &State) -> Option<Invariant> {
-    if !state.calls.is_empty() {
-        return None;
-    }
     let mut ahead = state.clone();
+    world.finish(&mut ahead);
     invariants::looks_ahead(world, &mut ahead);
     broken(&ahead)
 }
@@ -107,7 +105,7 @@ fn one(world: &World, seed: u64, moves: &mut Vec<Move>) -> Option<Invariant> {
         world.may_happen(&state, &mut actions);
         let next = loop {
             if actions.is_empty() {
-                return None;
+                return broken_ahead(world, &state);
             }
             let action = actions.swap_remove(rng.usize(..actions.len()));
             let is = as_move(world, &action);
@@ -120,13 +118,13 @@ fn one(world: &World, seed: u64, moves: &mut Vec<Move>) -> Option<Invariant> {
             return Some(promise);
         }
         state = next;
-        if rng.u8(..32) == 0
+        if rng.u8(..64) == 0
             && let Some(promise) = broken_ahead(world, &state)
         {
             return Some(promise);
         }
     }
-    None
+    broken_ahead(world, &state)
 }
 
 fn as_move(world: &World, action: &Action) -> Move {
@@ -201,6 +199,7 @@ fn told(world: &World, first: usize, moves: &[Move]) -> Vec<String> {
     if let Some(state) = last.filter(|state| broken(state).is_none()) {
         steps.push("from here on nothing goes wrong, and sweeps run:".to_owned());
         world.ahead.clear();
+        world.freed.clear();
         let _ = broken_ahead(world, state);
         let ahead = world
             .told

@@ -93,12 +93,7 @@ impl World {
         if let Next::Asks(ask) = self.library.next(node)
             && matches!(*self.library.ask(ask), Ask::Scan | Ask::HeldBy(_))
         {
-            let index = if self.scope.budget.index > 0 {
-                state.index
-            } else {
-                state.table
-            };
-            let (_, answer) = self.library.effect(index, ask);
+            let answer = self.effect(state, ask, call);
             node = self.library.answered(node, at, answer);
         }
         self.goes_on(state, node);
@@ -141,7 +136,10 @@ impl World {
                     }
                 }
             }
-            (Call::Prove(who, ..), outcome) => {
+            (Call::Prove(who, (lease, _), _), outcome) => {
+                let has = self.library.table(state.table).held_by(who);
+                let is_false = outcome == Outcome::Lost && has.is_some_and(|has| has.0 == lease);
+                state.seen.must(!is_false, Invariant::L2);
                 let executing = &mut state.executions[usize::from(who)];
                 if executing.phase != Phase::Proving {
                     return;
@@ -218,6 +216,11 @@ impl World {
         let ask = self.library.ask(number);
         if let Some(answer) = self.calls(state, (&ask, call)) {
             return self.library.answer(answer);
+        }
+        if matches!(*ask, Ask::Scan | Ask::HeldBy(_)) {
+            let lags = self.scope.budget.index > 0;
+            let index = if lags { state.index } else { state.table };
+            return self.library.effect(index, number).1;
         }
         let before = self.library.table(state.table);
         if self

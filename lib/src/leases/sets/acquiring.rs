@@ -357,7 +357,8 @@ fn still_held(row: &Row, held: &Holding, now: Timestamp) -> Change {
         Some(_) => Change::Prove(Prove {
             lease_id,
             fencing_token,
-            now: held.no_earlier(now),
+            now,
+            behind: held.is_written_after(now),
         }),
     }
 }
