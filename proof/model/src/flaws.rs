@@ -57,7 +57,6 @@ flaws! {
     GrantsAreTakenBackBlindly S12 CARRIES_ON "a grant is taken back without a check of whom somebody has told since"
     ExtendsHaveNoMargin S12 BRANCHES_QUEUE "an extend that finds a queue ends what has expired by its own clock"
     QueuesIgnoreTheFloor S1 RESTORED_QUEUE "a grant from the queue counts on from the row's token, whatever the floor"
-    LateProofsAreLost L2 PROVEN "a proof by an earlier clock is told that its lease is lost"
     NobodyLooks L4 ENDS "nobody ends the lease of an execution that is over"
     RetriesAreNotCounted S12 NOTIFICATION "a retry's new token is told, and the notification not counted"
     NewTokensAreNotStored L4 NOTIFICATION "a retry's new token is not stored"
@@ -367,11 +366,6 @@ pub fn answered(flaw: Flaw, ask: &Ask, mut answer: Answer) -> Answer {
         (Flaw::InputsAreNotCompared, ask, Answer::Written(Written::Refused(parts))) => {
             if let ([.., Write::Start(asked)], [.., Some(found)]) = (ask.writes(), &mut parts[..]) {
                 with(found, "input", text(asked.input.as_str()));
-            }
-        }
-        (Flaw::LateProofsAreLost, ask, Answer::Written(Written::Refused(parts))) => {
-            if let (Some((_, Change::Prove(_))), [Some(found)]) = (ask.row(), &mut parts[..]) {
-                with(found, "lease_id", text("another"));
             }
         }
         (Flaw::OneOwnLeaseIsSomebodyElses, ask, Answer::Written(Written::Refused(parts))) => {
