@@ -229,7 +229,7 @@ impl Holding {
         }
     }
 
-    /// Whether somebody has extended or proven it later than at this instant, which a copy of before must not hide: an answer of before
+    /// Whether somebody has extended or verified it later than at this instant, which a copy of before must not hide: an answer of before
     /// a redrive would end the lease then. No copy comes later than its signature is good; what lies further ahead is a wrong clock.
     pub(crate) fn is_written_after(&self, now: Timestamp) -> bool {
         let late = now.plus(LATEST_COPY);

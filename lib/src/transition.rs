@@ -27,7 +27,7 @@ pub enum Change {
     Grant(Grant),
     /// Moves the deadline, if the named grant is still the current one, and nobody has extended it by a later clock.
     Extend(Extend),
-    /// Verifies that the named grant, of an execution lease, is still the current one, and that nobody has proven it by a later clock.
+    /// Verifies that the named grant, of an execution lease, is still the current one, and that nobody has verified it by a later clock.
     Prove(Prove),
     /// Records a look at the execution that holds the lease, which the lease survived.
     Look(Look),
@@ -390,7 +390,7 @@ pub(crate) fn owned<'a>(row: &'a Row, lease_id: &LeaseId, token: Counter) -> Opt
         .filter(|held| held.lease_id == *lease_id && row.fencing_token == token)
 }
 
-/// When a row was last extended or proven, after a write at this instant, which may be known to be behind.
+/// When a row was last extended or verified, after a write at this instant, which may be known to be behind.
 fn written_at(held: &Holding, (now, behind): (Timestamp, bool)) -> Option<Timestamp> {
     if behind { held.extended_at } else { Some(now) }
 }
