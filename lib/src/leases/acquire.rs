@@ -333,20 +333,21 @@ impl<S: Store> Leases<S> {
         let row = match untold {
             None => row,
             Some(held) => {
+                let now = self.now();
                 let change = Change::Prove(Prove {
                     lease_id: held.lease_id.clone(),
                     fencing_token: row.fencing_token,
-                    now: self.now(),
-                    behind: held.is_written_after(self.now()),
+                    now,
+                    behind: held.is_written_after(now),
                 });
                 match self.store().apply(&address, &change, self.limit()).await? {
                     Applied::Done { row, .. } => row,
                     // A copy of this request has proven it.
-                    Applied::Refused(Stored::Row(now))
-                        if owned(&now, &held.lease_id, row.fencing_token)
+                    Applied::Refused(Stored::Row(proven))
+                        if owned(&proven, &held.lease_id, row.fencing_token)
                             .is_some_and(|held| held.notification.is_none()) =>
                     {
-                        now
+                        proven
                     }
                     Applied::Refused(_) => return Err(changed(&address.key)),
                 }

@@ -1,7 +1,12 @@
 use std::time::Duration;
 
 use super::{Case, MS, TTL, UNEXPIRED, make, plus, with};
-use leasehold::{ExtendOptions, Extended, Lease, row::Stored, store::Operations as _};
+use leasehold::{
+    ExtendOptions, Extended, Lease,
+    row::Stored,
+    store::{Applied, Operations as _},
+    transition::{Change, Extend},
+};
 
 impl Case {
     async fn extend(&self, lease: &Lease, options: ExtendOptions) -> Lease {
@@ -65,6 +70,19 @@ async fn an_extend_never_shortens() {
             longer
         );
     }
+    // One of before that asked for more.
+    let more = TTL * 2;
+    let of_before = Change::Extend(Extend {
+        lease_id: lease.lease_id.clone(),
+        fencing_token: lease.fencing_token,
+        ttl: make::ttl(more),
+        now: lease.acquired_at,
+        expires_at: lease.acquired_at.plus(more),
+        require_unexpired: false,
+        behind: false,
+    });
+    let late = case.leases.store().apply(&case.address, &of_before, TTL);
+    assert!(matches!(late.await, Ok(Applied::Refused(_))));
 }
 
 #[tokio::test]

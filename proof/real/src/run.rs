@@ -68,9 +68,11 @@ impl Totals {
             let alike = |other: &&Broken| other.promise == broken.promise;
             if self.violations.iter().filter(alike).count() < PRINTED {
                 println!("VIOLATION {broken}");
+                // Some are of an execution or an answer, and not of a key.
+                let has_place = events.iter().any(|event| event.place == broken.place);
                 let of_it = |event: &&Event| {
                     let is_named = !event.who.is_empty() && broken.what.contains(&event.who);
-                    event.place == broken.place && is_named
+                    is_named && (event.place == broken.place || !has_place)
                 };
                 let mut around: Vec<_> = events.iter().filter(of_it).collect();
                 around.sort_by_key(|event| event.at);

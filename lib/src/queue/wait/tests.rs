@@ -5,8 +5,8 @@ use std::{sync::Arc, time::Duration};
 use futures_util::FutureExt as _;
 
 use crate::{
-    Acquire, Ended, Error, Execution, Leases, Memory, Queue, Queued, Settings, SweepBounds,
-    TaskToken, Wait, WaitTime,
+    Acquire, Ended, Error, Execution, GrantKind, Leases, Memory, Queue, Queued, Settings,
+    SweepBounds, TaskToken, Wait, WaitTime,
     retry::some_at_a_time,
     row::{Holding, Notification, Row, State},
     store::{
@@ -94,6 +94,39 @@ impl<S: Store> Semaphore<S> {
         });
         told.collect()
     }
+}
+
+/// Another copy of the request shows that its holder knows of its grant, by a clock that is ahead of this one.
+#[tokio::test]
+async fn what_a_copy_has_proven_is_granted() {
+    // The grant, which is refused because the request has it, and the proof.
+    let wire = Wire::meddled(Before::Apply, 2, |table| {
+        let mut row = row_of(table, 0);
+        row.version = row.version.plus(1);
+        let State::Held(held) = &mut row.state else {
+            panic!("nobody has it");
+        };
+        held.notification = None;
+        held.extended_at = Some(held.acquired_at.plus(Duration::from_secs(1)));
+        put(table, 0, &row);
+    });
+    let clock = make::clock();
+    let others = Leases::new(wire.table.clone(), Settings::default())
+        .with_clock(Arc::clone(&clock) as _)
+        .with_engine(Arc::new(FakeStepFunctions::default()));
+    let wait = Wait {
+        task_token: TaskToken::new("a").expect("valid"),
+        wait: WaitTime::DAY,
+        latest: false,
+    };
+    let request = make::of_execution(make::key("k"), "a");
+    let asked = others.acquire_queued(request.clone(), wait).await;
+    asked.expect("an answer");
+    let leases = Leases::new(wire.clone(), Settings::default()).with_clock(clock);
+    let again = leases.acquire(request).await.expect("an answer");
+    assert!(wire.is_done(), "it asked for less");
+    let again = again.granted().expect("it has it");
+    assert_eq!(again.grant, GrantKind::Replayed);
 }
 
 /// Between the mark of the row and the call.
