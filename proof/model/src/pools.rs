@@ -37,12 +37,15 @@ pub fn holds(world: &World, state: &mut State) {
     forgets(world, state, &table);
 }
 
-/// Whoever does not wait any more, with the grant that it had, is owed nothing.
+/// Whoever does not wait any more, with the grant that it had, is owed nothing; nor is one whose key an operator has closed.
 fn forgets(world: &World, state: &mut State, table: &Table) {
     let is_entry = |who: Who| {
         let key = table.views(world.key_of(who)).iter().zip(0_u64..);
+        let is_closed = table.is_limited(world.key_of(who));
         let mut grants = key.filter(|(view, _)| view.holder == Some(who) && view.waits_in_pool);
-        grants.any(|(view, permit)| table.waiting.contains(&(who, view.token | permit << 60)))
+        !is_closed
+            && grants
+                .any(|(view, permit)| table.waiting.contains(&(who, view.token | permit << 60)))
     };
     let waiting = (0..).take(state.executions.len());
     let waiting = waiting.filter(|who| waits(world, state, table, *who) && is_entry(*who));

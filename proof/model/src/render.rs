@@ -247,9 +247,13 @@ fn row(table: &Table, key: KeyNo) -> String {
         .map(|who| format!(", and by {}", name(who)))
         .collect();
     let (beside, waiting) = (beside.concat(), view.queue.len());
+    if key == POOL {
+        let names = |all: &[(Who, u64)]| all.iter().map(|(who, _)| name(*who)).collect::<String>();
+        let (inside, waiting) = (names(&table.inside), names(&table.waiting));
+        return format!("in the pool [{inside}], before it [{waiting}]");
+    }
     let which = match key {
         0 => "",
-        POOL => "the pool ",
         _ => "another key ",
     };
     format!("{which}{holds}{beside}, {waiting} wait")
