@@ -213,13 +213,26 @@ impl<S: Store> Queue<S> {
         let received = Question::Received(holder, lease, held.acquired_at);
         Ok(match self.engine(received).await? {
             Receipt::Shown => Knows::Yes,
-            // Its acquire may be about to be repeated, with another token.
-            Receipt::Missing { waits: true } if runs && notification.ticket.is_none() => {
+            // Its acquire may be about to be repeated, with another token; but not one of before a redrive.
+            Receipt::Missing { waits: true }
+                if runs
+                    && notification.ticket.is_none()
+                    && !self.was_redriven_since(row, notification.at).await? =>
+            {
                 Knows::NotAsked
             }
             Receipt::Missing { .. } => Knows::No,
             Receipt::Unreadable => Knows::NotAsked,
         })
+    }
+
+    /// Whether the holder was redriven after this instant, or about then. Whatever waited for the lease before that is gone: what the
+    /// execution waits for now it has asked for anew, and it may be waiting for itself.
+    async fn was_redriven_since(&self, row: &Row, instant: Timestamp) -> Result<bool, Error> {
+        let holder = row.granted_to.clone();
+        let redrives: Option<Redrives> = self.engine(Question::Redrives(holder)).await?;
+        let at = redrives.and_then(|redrives| redrives.at);
+        Ok(at.is_some_and(|at| instant < self.shows_after(at)))
     }
 
     /// Of a lease that was granted to a start of which no look has shown yet that it began: begins it, or takes back what it

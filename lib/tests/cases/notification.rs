@@ -7,7 +7,8 @@ use super::{
     queue::{QueueCase, WAIT},
 };
 use leasehold::{
-    AcquireAll, Execution, LeaseState, Queued, Receipt, ReleaseOutcome, Settings, SweepBounds,
+    AcquireAll, Execution, LeaseState, Queued, Receipt, Redrives, ReleaseOutcome, Settings, Stands,
+    SweepBounds,
     store::{Operations as _, Renewed},
 };
 
@@ -291,6 +292,22 @@ async fn untold_immediate_grant_is_taken_back() {
     case.sweep().await;
     case.expect_no_answers();
     case.shows("a", MISSING);
+    case.sweep().await;
+    case.turn_of("b");
+    // It was redriven since, and waits for what it has.
+    let case = QueueCase::new("queue/at once and redriven");
+    case.calls.lose(&case.token("a"), Lost::Request, 2);
+    refused!(case.ask("a", "a").await, Unavailable);
+    case.join("b").await;
+    case.shows("a", Receipt::Missing { waits: true });
+    let redrives = Redrives {
+        stands: Stands::Runs,
+        count: 1,
+        at: Some(case.now()),
+    };
+    case.calls
+        .set_redrives(make::execution("a").as_str(), redrives);
+    case.pass(STALE + MARGIN);
     case.sweep().await;
     case.turn_of("b");
     // Its workflow repeats the call.
