@@ -204,7 +204,7 @@ impl World {
                     actions.push(Action::Nests(who));
                 }
                 let is_start = self.is_start(who);
-                let has = |lease| self.library.has_handle(lease);
+                let has = |lease| self.library.callers.has_handle(lease);
                 if !is_start || left.release > 0 && executing.handle().is_some_and(has) {
                     actions.push(Action::Releases(who));
                 }
@@ -247,9 +247,8 @@ impl World {
 
     /// Whether this request is in the queue of its key.
     pub fn waits_in_queue(&self, table: &Table, who: Who, by: Attempt) -> bool {
-        table
-            .queue(self.key_of(who))
-            .contains(&names::request(who, by))
+        let mut queue = table.queue(self.key_of(who)).iter();
+        queue.any(|request| names::whose(request) == Some((who, by)))
     }
 
     /// What concerns a start, whether its execution runs or not.

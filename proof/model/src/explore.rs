@@ -20,7 +20,7 @@ pub struct Explored {
 
 /// Every state of `scope`; or, in a design with a flaw, until the invariant is broken.
 pub fn explore(scope: Scope, broken: Option<&Broken>, most: Option<usize>) -> Explored {
-    let world = World::new(scope, broken.map(|(flaw, ..)| *flaw));
+    let world = World::new(scope, broken.map(|(flaw, ..)| *flaw), false);
     let stop = match broken {
         Some((_, _, invariant, _)) => HasDiscoveries::AllOf(BTreeSet::from([invariant.words()])),
         None => HasDiscoveries::AnyFailures,

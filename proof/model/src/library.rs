@@ -1,28 +1,21 @@
 //! The library's own functions as steps: a call is what it has been answered so far. What it asks next is found by running
 //! it once more, from the beginning, with those answers; and remembered.
 
-use std::{
-    sync::{Arc, RwLock},
-    task::{Context, Poll, Waker},
-    time::Duration,
-};
+use std::sync::{Arc, Mutex, RwLock};
 
 use dashmap::DashMap;
 use leasehold::{
-    Acquire, AcquireAll, Acquired, AcquiredAll, AtLeast, AuditReason, Counter, Error,
-    ExecutionName, ExtendOptions, ForceReleaseOptions, IfHeld, KeepTime, Key, Keys, Lease, LeaseId,
-    LeaseSet, Leases, Lifetime, LimitedTo, Memory, Operator, PassLease, Permits, Queue, Reason,
-    RequestDigest, ResultTo, Settings, Start, StartItem, StartRules, StartStatus, Started,
-    SweepBounds, Timestamp, Ttl, Wait, WaitTime,
+    ExecutionName, Lease, Memory, RequestDigest, StartItem, StartStatus, Timestamp,
     row::{Item as Stored, Row},
-    store::{Address, AttributeValue, ItemAddress},
+    store::{Address, AttributeValue, ItemAddress, Written},
 };
 
 use super::{
+    calls::{self, Callers, Running},
     effects,
     names::{self, Input, KeyNo, POOL, Tick, Who},
-    scope::{Held, Kind, Scope},
-    seam::{Answer, Ask, Seam},
+    scope::Scope,
+    seam::{Answer, Ask},
 };
 
 pub type CallNo = u32;
@@ -99,6 +92,8 @@ struct Node {
     call: CallNo,
     log: Vec<(Tick, AnswerNo)>,
     next: Next,
+    /// The call itself, if it still stands there.
+    stands: Mutex<Option<Running>>,
 }
 
 /// A table as it was at some time.
@@ -186,12 +181,13 @@ impl Call {
 pub const EMPTY: TableNo = 0;
 
 pub struct Library {
-    scope: Scope,
     /// With the time, and whether the table has a floor for tokens.
     calls: Numbered<(Call, Tick, bool)>,
     asks: Numbered<Ask>,
-    leases: Numbered<(LeaseId, Counter)>,
-    handles: DashMap<Handle, Lease>,
+    /// Who calls it, with what handles.
+    pub callers: Arc<Callers>,
+    /// Whether calls stay where they are, because hardly any of them is answered in two ways.
+    is_walked: bool,
     inputs: Numbered<String>,
     nodes: RwLock<Vec<Arc<Node>>>,
     begun: DashMap<CallNo, NodeNo>,
@@ -201,23 +197,25 @@ pub struct Library {
     tables: RwLock<Vec<Arc<Table>>>,
     table_numbers: DashMap<String, TableNo>,
     effects: DashMap<(TableNo, AskNo), (TableNo, AnswerNo)>,
+    /// The table of the last effect, in a walk: the next one goes on with it, as a rule.
+    at_hand: Mutex<Option<(TableNo, Memory)>>,
 }
 
 /// Values, each with a number.
-struct Numbered<T> {
+pub struct Numbered<T> {
     all: RwLock<Vec<Arc<T>>>,
     numbers: DashMap<T, u32>,
 }
 
 impl<T: Clone + Eq + std::hash::Hash> Numbered<T> {
-    fn new() -> Self {
+    pub fn new() -> Self {
         Self {
             all: RwLock::new(Vec::new()),
             numbers: DashMap::new(),
         }
     }
 
-    fn of(&self, value: &T) -> u32 {
+    pub fn of(&self, value: &T) -> u32 {
         if let Some(number) = self.numbers.get(value) {
             return *number;
         }
@@ -227,7 +225,7 @@ impl<T: Clone + Eq + std::hash::Hash> Numbered<T> {
             .or_insert_with(|| push(&self.all, Arc::new(value.clone())))
     }
 
-    fn get(&self, number: u32) -> Arc<T> {
+    pub fn get(&self, number: u32) -> Arc<T> {
         self.all.read().expect("no thread has panicked")[number as usize].clone()
     }
 }
@@ -239,13 +237,12 @@ fn push<T>(all: &RwLock<Vec<T>>, value: T) -> u32 {
 }
 
 impl Library {
-    pub fn new(scope: Scope) -> Self {
+    pub fn new(scope: Scope, is_walked: bool) -> Self {
         let library = Self {
-            scope,
             calls: Numbered::new(),
             asks: Numbered::new(),
-            leases: Numbered::new(),
-            handles: DashMap::new(),
+            callers: Arc::new(Callers::new(scope)),
+            is_walked,
             inputs: Numbered::new(),
             nodes: RwLock::new(Vec::new()),
             begun: DashMap::new(),
@@ -255,6 +252,7 @@ impl Library {
             tables: RwLock::new(Vec::new()),
             table_numbers: DashMap::new(),
             effects: DashMap::new(),
+            at_hand: Mutex::default(),
         };
         library.table_no(Vec::new());
         library
@@ -272,7 +270,7 @@ impl Library {
         *self
             .begun
             .entry(call)
-            .or_insert_with(|| self.node(call, Vec::new()))
+            .or_insert_with(|| self.node(call, Vec::new(), None))
     }
 
     /// The same call after one more answer.
@@ -282,10 +280,11 @@ impl Library {
         }
         let parent = self.at(node);
         let log = [parent.log.clone(), vec![(at, answer)]].concat();
+        let stands = parent.stands.lock().expect("no thread has panicked").take();
         *self
             .children
             .entry((node, at, answer))
-            .or_insert_with(|| self.node(parent.call, log))
+            .or_insert_with(|| self.node(parent.call, log, stands))
     }
 
     pub fn call(&self, node: NodeNo) -> Call {
@@ -313,36 +312,24 @@ impl Library {
         self.tables.read().expect("no thread has panicked")[table as usize].clone()
     }
 
-    /// By its token too: a call draws the same ids whatever it finds.
-    fn lease_no(&self, id: &LeaseId, token: Counter) -> LeaseNo {
-        LeaseNo::try_from(self.leases.of(&(id.clone(), token))).expect("fewer than that")
-    }
-
-    pub fn is_lease(&self, lease: LeaseNo, id: &LeaseId) -> bool {
-        self.leases.get(lease.into()).0 == *id
-    }
-
     /// The handle that a task token was answered with.
     pub fn told(&self, output: &str) -> (Handle, Tick) {
         let value: serde_json::Value = serde_json::from_str(output).expect("JSON");
         let lease: Lease = serde_json::from_value(value["lease"].clone()).expect("a handle");
-        let until = lease.ttl().map_or(Tick::MAX, |_| tick(lease.safe_until()));
-        (self.has(lease), until)
+        let until = lease
+            .ttl()
+            .map_or(Tick::MAX, |_| calls::tick(lease.safe_until()));
+        (self.callers.has(lease), until)
     }
 
     /// The handle in the input of an execution that was started, if it is passed.
     pub fn passed(&self, input: &str) -> Option<Handle> {
         let value: serde_json::Value = serde_json::from_str(input).expect("JSON");
         let lease = value.get("leasehold")?["lease"].clone();
-        Some(self.has(serde_json::from_value(lease).expect("a handle")))
-    }
-
-    pub fn token_of(&self, lease: LeaseNo) -> u64 {
-        self.leases.get(lease.into()).1.get()
-    }
-
-    pub fn has_handle(&self, lease: Handle) -> bool {
-        self.handles.contains_key(&lease)
+        Some(
+            self.callers
+                .has(serde_json::from_value(lease).expect("a handle")),
+        )
     }
 
     /// The input of an execution, with what was passed in it.
@@ -352,17 +339,6 @@ impl Library {
 
     pub fn input(&self, number: u32) -> String {
         self.inputs.get(number).to_string()
-    }
-
-    fn has(&self, lease: Lease) -> Handle {
-        let number = self.lease_no(&lease.lease_id, lease.fencing_token);
-        let handle = (number, lease.pool.as_ref().map(|_| number));
-        self.handles.entry(handle).or_insert(lease);
-        handle
-    }
-
-    fn handle(&self, lease: Handle) -> Lease {
-        self.handles.get(&lease).expect("somebody was told").clone()
     }
 
     pub fn answer(&self, answer: Answer) -> AnswerNo {
@@ -382,14 +358,32 @@ impl Library {
         if let Some(done) = self.effects.get(&(table, ask)) {
             return *done;
         }
+        let at_hand = self.at_hand.lock().expect("no thread has panicked").take();
+        let memory = match at_hand {
+            Some((at_hand, memory)) if at_hand == table => memory,
+            _ => self.in_memory(table),
+        };
+        let answer = effects::performed(&memory, &self.ask(ask));
+        let is_changed = matches!(answer, Answer::Written(Written::Done(_)));
+        let after = if is_changed {
+            self.table_no(memory.all())
+        } else {
+            table
+        };
+        if self.is_walked {
+            *self.at_hand.lock().expect("no thread has panicked") = Some((after, memory));
+        }
+        let done = (after, self.answer(answer));
+        self.effects.insert((table, ask), done);
+        done
+    }
+
+    fn in_memory(&self, table: TableNo) -> Memory {
         let memory = Memory::new();
         for (pk, sk, item) in &self.table(table).items {
             memory.put_at(pk, sk, item);
         }
-        let answer = effects::performed(&memory, &self.ask(ask));
-        let done = (self.table_no(memory.all()), self.answer(answer));
-        self.effects.insert((table, ask), done);
-        done
+        memory
     }
 
     /// The same without what is not ours.
@@ -449,7 +443,7 @@ impl Library {
 
     /// The item of the task that waits for a start is gone.
     pub fn without_task(&self, table: TableNo, who: Who) -> TableNo {
-        let (key, request) = (self.key_of(who), names::request(who, names::START));
+        let (key, request) = (self.callers.key_of(who), names::request(who, names::START));
         let (pk, sk) = ItemAddress::Result(key, request).keys();
         let mut items = self.table(table).items.clone();
         items.retain(|item| (&item.0, &item.1) != (&pk, &sk));
@@ -507,7 +501,7 @@ impl Library {
                 {
                     let views: &mut Vec<View> = &mut views[usize::from(key)];
                     views.resize(views.len().max(permit + 1), View::default());
-                    views[permit] = self.view(&row);
+                    views[permit] = self.view(&row, u16::try_from(permit).unwrap_or(u16::MAX));
                     if permit == 0 {
                         firsts[usize::from(key)] = Some(row);
                     }
@@ -547,10 +541,13 @@ impl Library {
         })
     }
 
-    fn view(&self, row: &Row) -> View {
+    fn view(&self, row: &Row, permit: u16) -> View {
         let held = row.holding();
         let pool = held.and_then(|held| held.pool.as_ref());
-        let lease = held.map(|held| self.lease_no(&held.lease_id, row.fencing_token));
+        let lease = held.map(|held| {
+            self.callers
+                .lease_no(&held.lease_id, row.fencing_token, permit)
+        });
         View {
             holder: held.map(|_| names::who(&row.granted_to)),
             lease,
@@ -564,328 +561,38 @@ impl Library {
         }
     }
 
-    /// Runs a call from its beginning.
-    fn node(&self, call: CallNo, log: Vec<(Tick, AnswerNo)>) -> NodeNo {
-        let (what, begun, has_floor) = *self.calls.get(call);
-        let answers = self.answers.read().expect("no thread has panicked");
-        let given = log
-            .iter()
-            .map(|(_, answer)| answers[*answer as usize].clone());
-        let seam = Seam::new(format!("s{call}"), self.scope.watches, given.collect());
-        drop(answers);
-        // Of two calls of one execution the later one has the later time.
-        let after = match what {
-            Call::Acquire(_, _, token) | Call::Start(_, token, _) => {
-                Duration::from_millis(token.into())
-            }
-            _ => Duration::from_millis(900),
+    /// A call after this many answers: it goes on, if it stands there still; or it runs once more, from its beginning.
+    fn node(&self, call: CallNo, log: Vec<(Tick, AnswerNo)>, stands: Option<Running>) -> NodeNo {
+        let answered = |running: &mut Running, (at, answer): (Tick, AnswerNo)| {
+            running.answered(at, self.answered_with(answer))
         };
-        let mut future = Box::pin(self.run(what, has_floor, seam.clone()));
-        let mut ended = None;
-        for allowed in 0..=log.len() {
-            let at = allowed.checked_sub(1).map_or(begun, |last| log[last].0);
-            {
-                let mut log = seam.get();
-                log.allowed = allowed;
-                log.now = Some(names::instant(at).plus(after));
+        let (running, next) = match (stands, log.last()) {
+            (Some(mut running), Some(last)) => {
+                let next = answered(&mut running, *last);
+                (running, next)
             }
-            let (mut asked, mut still) = (usize::MAX, 0);
-            while ended.is_none() && still < 3 {
-                if let Poll::Ready(outcome) = future
-                    .as_mut()
-                    .poll(&mut Context::from_waker(Waker::noop()))
-                {
-                    ended = Some(outcome);
+            _ => {
+                let (mut running, mut next) =
+                    Running::begin(&self.callers, call, *self.calls.get(call));
+                for given in &log {
+                    next = answered(&mut running, *given);
                 }
-                let now = seam.get().asked.len();
-                still = if now == asked { still + 1 } else { 0 };
-                asked = now;
+                (running, next)
             }
-        }
-        let next = if let Some(outcome) = ended {
-            Next::Ends(outcome)
-        } else {
-            let ask = seam.get().asked[log.len()].clone();
-            Next::Asks(self.asks.of(&ask))
         };
-        push(&self.nodes, Arc::new(Node { call, log, next }))
-    }
-
-    async fn run(&self, call: Call, has_floor: bool, seam: Seam) -> Outcome {
-        let mut settings = Settings::default();
-        settings.clock_margin = length(self.scope.margin);
-        settings.reap_grace = names::TICK;
-        settings.look = names::TICK;
-        // Only more can happen than with it.
-        settings.first_call = Duration::ZERO;
-        if has_floor {
-            settings.token_floor = names::floor();
-        }
-        let leases = Leases::new(seam.clone(), settings).with_clock(Arc::new(seam.clone()));
-        let starts = StartRules::of(names::machine().as_str()).expect("valid");
-        let queue = leases.clone().with_engine(Arc::new(seam.clone()));
-        let queue = queue.with_starts(starts);
-        match call {
-            Call::Acquire(who, attempt, token) => self.acquire(&queue, who, attempt, token).await,
-            Call::Release(_, lease, _) => or_failed(&queue.release(&self.handle(lease)).await),
-            Call::Nests(who, n, as_its_own) => self.nests(&queue, who, n, as_its_own).await,
-            Call::Prove(_, lease, _) => {
-                let options = ExtendOptions::default();
-                match queue.extend(&self.handle(lease), options).await {
-                    Ok(_) => Outcome::Done,
-                    Err(Error::Lost { .. }) => Outcome::Lost,
-                    Err(_) => Outcome::Failed,
-                }
-            }
-            Call::Sweep(_) => or_failed(&queue.sweep(SweepBounds::Schedule).await),
-            Call::Reap(who, _) => or_failed(&queue.reap(&names::holder(who)).await),
-            Call::Limit(_, key, none) => {
-                let limit = none.then(|| LimitedTo::new(0).expect("valid"));
-                or_failed(&queue.limit_to(&names::key(key), limit, &because()).await)
-            }
-            Call::Freeze(_, key, on) => {
-                let key = names::key(key);
-                or_failed(&if on {
-                    queue.freeze(&key, &because()).await.map(drop)
-                } else {
-                    queue.unfreeze(&key, &because()).await.map(drop)
-                })
-            }
-            Call::Evict(_, key) => {
-                let which = ForceReleaseOptions {
-                    permit: Some(0),
-                    fencing_token: None,
-                };
-                or_failed(
-                    &queue
-                        .force_release(&names::key(key), which, &because())
-                        .await,
-                )
-            }
-            call @ (Call::Ask(..) | Call::Extend(..) | Call::Return(..)) => {
-                self.of_program(&queue, &leases, call, &seam).await
-            }
-            Call::Start(who, n, input) => of_a_start(&queue.start(self.start(who, n, input)).await),
-            Call::Repeat(who, _) => {
-                let (key, execution) = (self.key_of(who), names::holder(who));
-                of_a_start(&queue.repeat_start(&key, &execution).await)
-            }
-            Call::Dismiss(who, _) => {
-                let (key, execution) = (self.key_of(who), names::holder(who));
-                or_failed(&queue.dismiss_start(&key, &execution).await)
-            }
-            Call::Begin(who, _) => {
-                let (key, execution) = (self.key_of(who), names::holder(who));
-                or_failed(&queue.begin_start(&key, &execution).await)
-            }
-            Call::Redriven(who, _) => or_failed(&queue.redriven(&names::holder(who)).await),
-        }
-    }
-
-    async fn of_program(
-        &self,
-        queue: &Queue<Seam>,
-        leases: &Leases<Seam>,
-        call: Call,
-        seam: &Seam,
-    ) -> Outcome {
-        match call {
-            Call::Ask(who, attempt, ..) if self.takes_two(who) => {
-                let ttl = Ttl::new(length(self.scope.ttl)).expect("valid");
-                let keys = Keys::new(vec![names::key(0), names::key(1)]).expect("two");
-                let mut acquire = AcquireAll::new(keys, names::holder(who), ttl);
-                acquire.request_id = names::request_id(attempt);
-                match queue.acquire_all(acquire).await {
-                    Ok(AcquiredAll::Granted(granted)) => self.until_all(seam, granted.leases),
-                    Ok(AcquiredAll::Held(held)) => {
-                        Outcome::Held(held.held.version.get(), held.held.fencing_token.get())
-                    }
-                    Err(Error::Consumed { .. }) => Outcome::Consumed,
-                    Err(_) => Outcome::Failed,
-                }
-            }
-            Call::Extend(who, both, _) if self.takes_two(who) => {
-                match queue
-                    .extend_all(&self.both(both), ExtendOptions::default())
-                    .await
-                {
-                    Ok(extended) => self.until_all(seam, extended.leases),
-                    Err(Error::Lost { .. }) => Outcome::Lost,
-                    Err(_) => Outcome::Failed,
-                }
-            }
-            Call::Return(who, both, _) if self.takes_two(who) => {
-                match queue.release_all(&self.both(both)).await {
-                    Err(Error::Lost { .. }) => Outcome::Lost,
-                    released => or_failed(&released),
-                }
-            }
-            Call::Ask(who, attempt, _, observed) => {
-                let ttl = Ttl::new(length(self.scope.ttl)).expect("valid");
-                let acquire = Acquire::new(names::key(0), names::holder(who), ttl);
-                let mut acquire = acquire.request_id(names::request_id(attempt));
-                acquire.observed_version = observed.map(names::version);
-                match leases.acquire(acquire).await {
-                    Ok(Acquired::Granted(granted)) => self.until(seam, granted.lease),
-                    Ok(Acquired::Held(held)) => {
-                        Outcome::Held(held.held.version.get(), held.held.fencing_token.get())
-                    }
-                    Err(Error::Consumed { .. }) => Outcome::Consumed,
-                    Err(_) => Outcome::Failed,
-                }
-            }
-            Call::Extend(_, lease, _) => {
-                let options = ExtendOptions::default();
-                match leases.extend(&self.handle((lease.0, None)), options).await {
-                    Ok(extended) => self.until(seam, extended.into_lease()),
-                    Err(Error::Lost { .. }) => Outcome::Lost,
-                    Err(_) => Outcome::Failed,
-                }
-            }
-            Call::Return(_, lease, _) => {
-                match leases.release(&self.handle((lease.0, None))).await {
-                    Err(Error::Lost { .. }) => Outcome::Lost,
-                    released => or_failed(&released),
-                }
-            }
-            _ => Outcome::Failed,
-        }
-    }
-
-    async fn nests(&self, queue: &Queue<Seam>, who: Who, n: u8, as_its_own: bool) -> Outcome {
-        let keep = KeepTime::default();
-        let section = Acquire::new(
-            self.key_of(who),
-            names::holder(who),
-            Lifetime::Execution { keep },
-        );
-        let section = section.request_id(names::request_id(n)).reentrant();
-        match queue.acquire(section).await {
-            Ok(Acquired::Granted(mut granted)) => {
-                granted.lease.reentered &= !as_its_own;
-                or_failed(&queue.release(&granted.lease).await)
-            }
-            _ => Outcome::Failed,
-        }
-    }
-
-    async fn acquire(&self, queue: &Queue<Seam>, who: Who, attempt: u8, token: u8) -> Outcome {
-        let keep = self.scope.keep[usize::from(who)];
-        let keep = KeepTime::new(length(keep)).expect("short");
-        let lifetime = match self.scope.kinds[usize::from(who)] {
-            Kind::Queued => Ttl::new(length(self.scope.ttl)).expect("valid").into(),
-            _ => Lifetime::Execution { keep },
+        let stands = Mutex::new(Some(running).filter(|_| self.is_walked && next.is_ok()));
+        let next = match next {
+            Ok(ask) => Next::Asks(self.asks.of(&ask)),
+            Err(outcome) => Next::Ends(outcome),
         };
-        let acquire = Acquire::new(self.key_of(who), names::holder(who), lifetime);
-        let wait = Wait {
-            task_token: names::token(who, token),
-            wait: WaitTime::new(length(self.scope.wait)).expect("short"),
-            latest: self.scope.latest,
-        };
-        let mut acquire = acquire.request_id(names::request_id(attempt));
-        acquire.at_least = AtLeast::new(length(self.scope.at_least)).expect("short");
-        acquire.permits = self.scope.permits.map(|n| Permits::new(n).expect("few"));
-        acquire.pool = self.scope.pool.map(names::pool);
-        match queue.acquire_queued(acquire, wait).await {
-            Ok(_) => Outcome::Done,
-            Err(Error::Consumed { .. }) => Outcome::Consumed,
-            Err(_) => Outcome::Failed,
-        }
+        push(
+            &self.nodes,
+            Arc::new(Node {
+                call,
+                log,
+                next,
+                stands,
+            }),
+        )
     }
-
-    fn key_of(&self, who: Who) -> Key {
-        names::key(self.scope.keys[usize::from(who)])
-    }
-
-    fn start(&self, who: Who, n: u8, input: Input) -> Start {
-        let scope = &self.scope;
-        let mut start = Start::new(self.key_of(who), names::machine(), names::name(who));
-        let wait = WaitTime::new(length(scope.wait)).expect("short");
-        start.input = names::input(input);
-        start.if_held = match scope.kinds[usize::from(who)] {
-            Kind::Start(Held::Latest) => IfHeld::Latest(wait),
-            Kind::Start(Held::Replace) => IfHeld::Replace(wait),
-            Kind::Start(Held::Skip) => IfHeld::Skip,
-            Kind::Start(Held::Fail) => IfHeld::Fail,
-            _ => IfHeld::Wait(wait),
-        };
-        start.permits = scope.permits.map(|n| Permits::new(n).expect("few"));
-        start.pool = scope.pool.map(names::pool);
-        start.result_to = scope.results.then(|| ResultTo {
-            task_token: names::result_token(who, n),
-            caller: names::result_caller(),
-            stop_with_caller: false,
-        });
-        start.at_least = AtLeast::new(length(scope.at_least)).expect("short");
-        let keep = length(scope.keep[usize::from(who)]);
-        start.keep = KeepTime::new(keep).expect("short");
-        if scope.passes {
-            start.pass_lease = PassLease::Handle;
-        }
-        start
-    }
-
-    /// A lease with a deadline, and the tick in which nobody believes in it any more.
-    fn until(&self, seam: &Seam, mut lease: Lease) -> Outcome {
-        lease.lease_id = seam.get().known(&lease.lease_id);
-        let until = tick(lease.safe_until());
-        Outcome::Has(self.has(lease), until)
-    }
-
-    /// The same of two keys.
-    fn until_all(&self, seam: &Seam, leases: Vec<Lease>) -> Outcome {
-        let mut all = leases.into_iter().map(|lease| self.until(seam, lease));
-        match (all.next(), all.next()) {
-            (Some(Outcome::Has((first, _), until)), Some(Outcome::Has((second, _), other))) => {
-                Outcome::Has((first, Some(second)), until.min(other))
-            }
-            _ => Outcome::Failed,
-        }
-    }
-
-    fn both(&self, (first, second): Handle) -> LeaseSet {
-        let all = [Some(first), second].into_iter().flatten();
-        let all = all.map(|lease| self.handle((lease, None)));
-        LeaseSet::new(all.collect()).expect("one or two")
-    }
-
-    fn takes_two(&self, who: Who) -> bool {
-        let kind = self.scope.kinds.get(usize::from(who));
-        // Who asks only whether it could have the keys asks for what the others do.
-        *kind.unwrap_or(&self.scope.kinds[0]) == Kind::Set
-    }
-}
-
-fn because() -> AuditReason {
-    AuditReason {
-        who: Operator::new("operator").expect("valid"),
-        why: Reason::new("because").expect("valid"),
-    }
-}
-
-fn or_failed<T>(done: &Result<T, Error>) -> Outcome {
-    match done {
-        Ok(_) => Outcome::Done,
-        Err(_) => Outcome::Failed,
-    }
-}
-
-fn of_a_start(answer: &Result<Started, Error>) -> Outcome {
-    match answer {
-        Ok(Started::Started { .. }) => Outcome::Begun,
-        Ok(Started::Queued { .. }) => Outcome::Queued,
-        Ok(Started::Skipped { .. } | Started::Superseded { .. }) => Outcome::Settled,
-        Err(Error::NotStarted { .. }) => Outcome::NotStarted,
-        Err(Error::Invalid { .. }) => Outcome::AnotherInput,
-        Err(_) => Outcome::Failed,
-    }
-}
-
-fn length(ticks: Tick) -> Duration {
-    names::TICK * u32::from(ticks.unsigned_abs())
-}
-
-/// The first tick that begins later.
-fn tick(at: Timestamp) -> Tick {
-    names::tick(at) + 1
 }

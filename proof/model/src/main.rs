@@ -2,6 +2,7 @@
 //! broken designs, until it finds them out.
 
 mod actions;
+mod calls;
 mod effects;
 mod explore;
 mod flaws;

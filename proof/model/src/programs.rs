@@ -264,7 +264,8 @@ impl World {
                             .has_until(lease, self.believed_until(until, now, executing.clock));
                     }
                     Outcome::Held(version, token) => {
-                        let is_own = view.request == Some(names::request(who, request));
+                        let is_own =
+                            view.request.as_ref().and_then(names::whose) == Some((who, request));
                         state.seen.must(!is_own, Invariant::L2);
                         if self.scope.clocks == Clocks::Unasked {
                             let is_token = self.is(Flaw::ObservesTheToken);
@@ -380,7 +381,7 @@ impl World {
             Change::Extend(extend) => {
                 let is_its = view
                     .lease
-                    .is_some_and(|it| self.library.is_lease(it, &extend.lease_id));
+                    .is_some_and(|it| self.library.callers.is_lease(it, &extend.lease_id));
                 let is_over = view
                     .lease
                     .is_some_and(|it| state.seen.released.contains(&it));

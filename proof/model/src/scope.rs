@@ -51,6 +51,8 @@ pub struct Budget {
     /// A task that waits times out.
     pub timeout: u8,
     pub retry: u8,
+    /// An execution that has given the key back asks for it once more.
+    pub round: u8,
     pub fail: u8,
     pub end: u8,
     pub redrive: u8,
@@ -97,6 +99,7 @@ pub const NOTHING: Budget = Budget {
     crash: 0,
     timeout: 0,
     retry: 0,
+    round: 0,
     fail: 0,
     end: 0,
     redrive: 0,

@@ -110,8 +110,7 @@ pub enum Answer {
 /// The log of one call of the library, and what it has asked for so far.
 #[derive(Default)]
 pub struct Log {
-    answers: Vec<Answer>,
-    pub allowed: usize,
+    pub answers: Vec<Answer>,
     pub asked: Vec<Ask>,
     pub now: Option<Timestamp>,
     /// The lease ids that the library drew in this run, and what everybody else knows them by.
@@ -128,9 +127,8 @@ pub struct Log {
 pub struct Seam(Arc<Mutex<Log>>);
 
 impl Seam {
-    pub fn new(name: String, watches: bool, answers: Vec<Answer>) -> Self {
+    pub fn new(name: String, watches: bool) -> Self {
         let log = Log {
-            answers,
             name,
             watches,
             ..Log::default()
@@ -151,8 +149,8 @@ impl Seam {
         };
         poll_fn(|context| {
             let log = self.get();
-            if number < log.allowed {
-                return Poll::Ready(log.own(log.answers[number].clone()));
+            if let Some(answer) = log.answers.get(number) {
+                return Poll::Ready(log.own(answer.clone()));
             }
             // Of several that go on side by side another one may be answered next.
             context.waker().wake_by_ref();

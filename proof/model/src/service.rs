@@ -40,7 +40,7 @@ impl World {
                 Ask::Describe(_) => Answer::Execution(self.says(of, executing, standing)),
                 Ask::Received(_, lease) => {
                     let mut shown = standing.shown.iter();
-                    let is_shown = shown.any(|it| self.library.is_lease(*it, lease));
+                    let is_shown = shown.any(|it| self.library.callers.is_lease(*it, lease));
                     Answer::Receipt(if self.is(Flaw::HistoriesAreNotRead) {
                         Receipt::Unreadable
                     } else if is_shown {

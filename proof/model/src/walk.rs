@@ -51,8 +51,7 @@ pub fn walk(
     let mut taken = 0;
     for seed in seeds {
         // A walk goes by what its own library has numbered, so that its seed takes it again.
-        let mut world = World::new(scope, flaw);
-        world.looks_ahead = false;
+        let mut world = World::new(scope, flaw, true);
         let mut moves = Vec::new();
         let broken = one(&world, seed, &mut moves);
         taken += moves.len();
@@ -118,7 +117,7 @@ fn one(world: &World, seed: u64, moves: &mut Vec<Move>) -> Option<Invariant> {
             return Some(promise);
         }
         state = next;
-        if rng.u8(..64) == 0
+        if rng.u8(..) == 0
             && let Some(promise) = broken_ahead(world, &state)
         {
             return Some(promise);

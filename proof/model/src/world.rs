@@ -37,7 +37,7 @@ pub struct World {
 }
 
 impl World {
-    pub fn new(scope: Scope, flaw: Option<Flaw>) -> Self {
+    pub fn new(scope: Scope, flaw: Option<Flaw>, is_walked: bool) -> Self {
         let scope = match flaw {
             Some(Flaw::NoMargin) => Scope { margin: 0, ..scope },
             Some(Flaw::ClocksThatJump) => Scope {
@@ -49,9 +49,9 @@ impl World {
         Self {
             scope,
             flaw,
-            library: Library::new(scope),
+            library: Library::new(scope, is_walked),
             told: None,
-            looks_ahead: true,
+            looks_ahead: !is_walked,
             ahead: DashMap::new(),
             freed: DashMap::new(),
         }
@@ -131,6 +131,10 @@ impl World {
                     executing.lease = None;
                     if self.is_start(who) {
                         executing.phase = Phase::Released;
+                    } else if state.left.round > 0 {
+                        state.left.round -= 1;
+                        executing.phase = Phase::Idle;
+                        executing.stands();
                     } else {
                         is_over(executing, state.now, false, true);
                     }
@@ -447,7 +451,14 @@ impl World {
                 let (ask, call, _) = state.late.remove(place);
                 self.effect(state, ask, call);
             }
-            Action::Asks(who) => self.asks(state, who, self.is_program(who)),
+            Action::Asks(who) => {
+                let again = state.executions[usize::from(who)].tokens > 0;
+                self.asks(
+                    state,
+                    who,
+                    self.is_program(who) || again && !self.is_start(who),
+                );
+            }
             Action::Retries(who) => {
                 state.left.retry -= u8::from(!self.is_program(who));
                 self.asks(state, who, false);
@@ -508,7 +519,7 @@ impl World {
             Action::Writes(who) => {
                 state.left.write -= 1;
                 let lease = state.executions[usize::from(who)].lease?;
-                let token = self.library.token_of(lease);
+                let token = self.library.callers.token_of(lease);
                 let place = state.writes.partition_point(|other| *other < token);
                 state.writes.insert(place, token);
             }

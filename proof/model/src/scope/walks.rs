@@ -23,6 +23,7 @@ const MUCH: Budget = Budget {
     crash: 2,
     timeout: 2,
     retry: 4,
+    round: 8,
     fail: 2,
     end: 2,
     redrive: 2,
@@ -43,6 +44,7 @@ const MUCH: Budget = Budget {
 const LARGE: Scope = Scope {
     executions: 4,
     begun: 0,
+    watches: true,
     budget: MUCH,
     ..SMALL
 };
@@ -66,7 +68,7 @@ worlds! {
     W_KEPT "walk-kept" "leases are kept for a redrive, and half of them are not proven after it" { keep: [1, 2, 0, 1], guarded: [false, true, true, false] };
     W_STARTS "walk-starts" "starts, in every way" { kinds: WAYS };
     W_STARTS_PERMITS "walk-starts-permits" "starts for two permits" { kinds: [START; 4], permits: Some(2) } deny: 1, repeat: 1, dismiss: 1, begin: 1, other: 1;
-    W_STARTS_WATCHED "walk-starts-watched" "starts that are redriven get their key again, or are stopped" { kinds: [START; 4], watches: true };
+    W_STARTS_WATCHED "walk-starts-watched" "starts that are redriven get their key again, or are stopped" { kinds: [START; 4] };
     W_STARTS_KEPT "walk-starts-kept" "starts whose keys are kept for a redrive" { kinds: [START; 4], keep: [1, 2, 0, 1], passes: true };
     W_MIXED "walk-mixed" "starts, and executions that wait with task tokens" { kinds: MIXED };
     W_RESULTS "walk-results" "tasks wait for the results of starts" { kinds: [START; 4], results: true } redrive: 0, deny: 1, dismiss: 1;
