@@ -179,7 +179,8 @@ mod tests {
     use crate::{
         Acquire, Answer, Call, Delivery, Engine, ManualClock, Memory, Question, Settings,
         SweepBounds, TaskToken, Wait, WaitTime,
-        store::wire::{Fate, Wire},
+        row::State,
+        store::wire::{Before, Fate, Wire},
         test_support::{grant, make},
         values::{RequestDigest, RequestId},
     };
@@ -228,10 +229,8 @@ mod tests {
         assert!(again.is_none());
     }
 
-    /// The first of two who wait has a dead token, and the answer to the write that takes its grant back is lost.
-    #[tokio::test(start_paused = true)]
-    async fn unanswered_take_back_notifies_next() {
-        let store = Wire::default();
+    /// Who was notified by a release, with these fates of its writes, if the first of two who wait has a dead token.
+    async fn notified_after(store: &Wire, fates: &[Fate]) -> Vec<String> {
         let calls = Arc::new(crate::test_support::FakeStepFunctions::default());
         let leases = Leases::new(store.clone(), Settings::default()).with_engine(calls.clone());
         let (key, ttl) = (make::key("k"), Duration::from_mins(1));
@@ -246,12 +245,40 @@ mod tests {
             leases.acquire_queued(waits, queue).await.expect("queued");
         }
         calls.expire_token("t1");
-        // The release, the grant, and that it is taken back.
-        store.script([Fate::Answered, Fate::Answered, Fate::SentAgain]);
+        store.script(fates.iter().copied());
         let _ = leases.release(&holder.lease).await.expect("released");
-        let told = calls.take_answers();
-        let told: Vec<_> = told.iter().map(|answer| answer.token.as_str()).collect();
-        assert_eq!(told, ["t2"]);
+        let told = calls.take_answers().into_iter();
+        told.map(|answer| answer.token).collect()
+    }
+
+    /// The answer to the write that takes a grant back is lost.
+    #[tokio::test(start_paused = true)]
+    async fn unanswered_take_back_notifies_next() {
+        // The release, the grant, and that it is taken back.
+        let fates = [Fate::Answered, Fate::Answered, Fate::SentAgain];
+        assert_eq!(notified_after(&Wire::default(), &fates).await, ["t2"]);
+    }
+
+    /// The answer to a grant is lost, and others notify its holder before it is sent again.
+    #[tokio::test(start_paused = true)]
+    async fn repeated_grant_spares_notified_waiter() {
+        // The holder's grant, the release, the grant, and that once more.
+        let store = Wire::meddled(Before::Apply, 4, |table| {
+            let mut items = table.all().into_iter();
+            let found = items.find(|(_, sk, _)| sk.starts_with("LEASE#"));
+            let mut row = Row::read(&found.expect("a row").2).expect("ours");
+            row.version = row.version.plus(1);
+            let State::Held(held) = &mut row.state else {
+                panic!("nobody has it");
+            };
+            let told = held.notification.as_mut().expect("it is counted");
+            told.tries = told.tries.plus(1);
+            table.put(Address::first(&make::key("k")), &row.to_item());
+        });
+        let fates = [Fate::Answered, Fate::SentAgain];
+        assert!(notified_after(&store, &fates).await.is_empty());
+        assert!(store.is_done(), "others did");
+        assert_eq!(store.row().await.granted_to, make::execution(1));
     }
 
     /// Nobody waits behind any token, and to learn that takes a second each time.

@@ -412,6 +412,8 @@ mod tests {
         time::Duration,
     };
 
+    use futures_util::FutureExt as _;
+
     use super::*;
     use crate::{
         Ended, Lease, Leases, Memory, Queue, Settings, SweepBounds, TaskToken, Wait, WaitTime,
@@ -421,13 +423,13 @@ mod tests {
         test_support::{grant, make},
     };
 
-    async fn join(leases: &Queue<Wire>, who: &str) {
+    async fn join<S: Store>(leases: &Queue<S>, who: &str) {
         let queue = Wait {
             task_token: TaskToken::new(who).expect("valid"),
             wait: WaitTime::new(Duration::from_secs(1)).expect("valid"),
             latest: false,
         };
-        let waits = make::of_execution(make::key("k"), who);
+        let waits = make::of_execution(make::key("k"), who).request_id(make::request_id(who));
         let joined = leases.acquire_queued(waits, queue).await;
         joined.expect("queued");
     }
@@ -439,7 +441,10 @@ mod tests {
     }
 
     /// A held key for which these wait.
-    async fn held(store: &Wire, waiting: &[&str]) -> (Queue<Wire>, Arc<FakeStepFunctions>, Lease) {
+    async fn held<S: Store + Clone>(
+        store: &S,
+        waiting: &[&str],
+    ) -> (Queue<S>, Arc<FakeStepFunctions>, Lease) {
         let calls = Arc::new(FakeStepFunctions::default());
         let leases = Leases::new(store.clone(), Settings::default())
             .with_clock(make::clock())
@@ -527,6 +532,51 @@ mod tests {
             table.put(Address::first(&make::key("k")), &row.to_item());
         });
         assert_eq!(told.await, ["b"]);
+    }
+
+    /// Another sweep removes it first, and it joins again, behind another.
+    #[tokio::test(start_paused = true)]
+    async fn rejoined_waiter_has_its_whole_time() {
+        let (clock, calls) = (make::clock(), Arc::new(FakeStepFunctions::default()));
+        let (theirs, told) = (clock.clone(), calls.clone());
+        // The grant, and the removal.
+        let store = Wire::meddled(Before::Apply, 2, move |table| {
+            let others = Leases::new(table.clone(), Settings::default())
+                .with_clock(theirs)
+                .with_engine(told);
+            let swept = others.sweep(SweepBounds::Schedule).now_or_never();
+            swept.expect("at once").expect("swept");
+            join(&others, "a").now_or_never().expect("at once");
+        });
+        let leases = Leases::new(store.clone(), Settings::default())
+            .with_clock(clock.clone())
+            .with_engine(calls.clone());
+        let hour = Duration::from_hours(1);
+        grant(&leases, make::request(make::key("k"), "holder", hour)).await;
+        join(&leases, "a").await;
+        clock.advance(Duration::from_secs(1));
+        join(&leases, "b").await;
+        let swept = leases.sweep(SweepBounds::Schedule).await;
+        swept.expect("swept");
+        assert!(store.is_done(), "somebody was faster");
+        assert_eq!(store.row().await.waiting().len(), 2, "it waits anew");
+        assert_eq!(calls.take_answers().len(), 1, "of its first wait");
+    }
+
+    /// The row was deleted by hand, and one that waited asks again before sweep has read its item.
+    #[tokio::test(start_paused = true)]
+    async fn rejoined_waiter_keeps_its_place() {
+        let store = Wire::meddled(Before::ReadToken, 1, |table| {
+            let again = held(table, &["a"]).now_or_never();
+            drop(again.expect("at once"));
+        });
+        let (leases, calls, _) = held(&store, &["a"]).await;
+        store.table.delete(&Address::first(&make::key("k")));
+        let swept = leases.sweep(SweepBounds::Schedule).await;
+        swept.expect("swept");
+        assert!(store.is_done(), "it did ask again");
+        assert_eq!(store.row().await.waiting().len(), 1);
+        assert_eq!(calls.take_answers(), [], "it waits");
     }
 
     /// A request changes its place between two removals, so the row that sweep has read is out of date.

@@ -118,6 +118,7 @@ pub(crate) enum Before {
     ReadKey,
     Join,
     Read,
+    ReadToken,
     ReadStart,
     ReadResult,
     Start,
@@ -269,6 +270,7 @@ impl Wire {
         }
         let mut written = self.life.request(self.table.write(row, limit)).await?;
         if fate == Fate::SentAgain {
+            self.at(Before::Apply);
             written = self.table.write(row, limit).await?;
         }
         let granted = matches!(
@@ -343,6 +345,7 @@ impl Store for Wire {
     ) -> Result<Option<Vec<Slot>>, Error> {
         match items {
             [ItemAddress::Row(_)] => self.at(Before::Read),
+            [ItemAddress::Waiter(..)] => self.at(Before::ReadToken),
             [ItemAddress::Start(..)] => self.at(Before::ReadStart),
             [ItemAddress::Result(..)] => self.at(Before::ReadResult),
             [_] => {}

@@ -142,8 +142,8 @@ impl FakeStepFunctions {
         self.state().over.remove(token);
     }
 
-    /// While the next callback of this token, or the next call of a start by this name, is on its way, `act` happens: what others do
-    /// between a grant and its notification.
+    /// While the next callback of this token, the next answer whether a task waits with it, or the next call of a start by this name is on
+    /// its way, `act` happens: what others do between a grant and its notification.
     pub fn before(&self, name: &str, act: impl Future<Output = ()> + Send + 'static) {
         let act = Act(Box::pin(act));
         self.state().before.insert(name.to_owned(), act);
@@ -459,7 +459,13 @@ impl Engine for FakeStepFunctions {
                 }
                 Question::Succeed(_, token, output) => (token, Ok(output)),
                 Question::Fail(_, token, Failure { error, cause }) => (token, Err((error, cause))),
-                other => return self.answer(&other),
+                other => {
+                    let answer = self.answer(&other);
+                    if let Question::Waits(_, token) = other {
+                        self.meanwhile(token.expose()).await;
+                    }
+                    return answer;
+                }
             };
             self.meanwhile(token.expose()).await;
             self.delivered(&token, result).map(Answer::from)

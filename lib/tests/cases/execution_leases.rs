@@ -473,6 +473,22 @@ async fn recent_write_waits_for_later_look() {
     assert_eq!(case.looks().await.ended, 1);
 }
 
+/// It writes nothing, so a redriven execution knows that it has its lease only by an extend.
+#[tokio::test]
+async fn replayed_acquire_proves_nothing() {
+    let case = QueueCase::new("execution/replayed");
+    let execution = name("replayed");
+    let lease = case.of_execution(&execution, Duration::ZERO).await;
+    case.pass(LOOK);
+    case.calls
+        .set_execution(&execution, ended(case.now().minus(TTL), true));
+    let again = case.of_execution(&execution, Duration::ZERO).await;
+    assert_eq!(again, lease);
+    // The service does not show the redrive yet.
+    assert_eq!(case.looks().await.ended, 1);
+    refused!(case.extension(&again).await, Lost);
+}
+
 #[tokio::test]
 async fn frozen_lease_ends_with_execution() {
     let case = QueueCase::new("execution/frozen");

@@ -130,6 +130,26 @@ async fn whoever_lost_his_place_is_told() {
     case.turn_of("b");
 }
 
+/// As its first token is failed, it asks again by another.
+#[tokio::test]
+async fn rejoined_waiter_keeps_its_item() {
+    let (case, holder) = QueueCase::held("queue/rejoined", &[]).await;
+    case.join_for("a", MS).await;
+    case.pass(MS);
+    let (leases, asks, again) = (
+        case.leases.clone(),
+        case.request("a"),
+        case.queue("a again", WAIT),
+    );
+    case.calls.before(&case.token("a"), async move {
+        leases.acquire_queued(asks, again).await.expect("it waits");
+    });
+    case.sweep().await;
+    only_error(&case, "a", "Lease.QueueTimeout");
+    case.release(&holder).await;
+    case.turn_of("a again");
+}
+
 /// Items that were left by calls that died.
 #[tokio::test]
 async fn served_waiters_items_are_cleared() {

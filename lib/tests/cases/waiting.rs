@@ -10,6 +10,7 @@ use super::{
 };
 use leasehold::{
     AcquireAll, AcquiredAll, Contention, Ended, Error, Holder, Queued, ReleaseOutcome, Settings,
+    SweepBounds,
     row::Row,
     store::{Applied, Joined, Operations as _},
     transition::{Change, Join, JoinRule, Leave, LeaveReason, TakeoverRule},
@@ -178,6 +179,38 @@ async fn earlier_call_takes_no_place() {
     refused!(case.ask("a", "a 0").await, Unavailable);
     case.release(&lease).await;
     case.turn_of("a");
+}
+
+/// It did wait when it asked. Before it writes its token a later attempt does, and its own is over.
+#[tokio::test]
+async fn latest_token_is_notified() {
+    let (case, lease) = QueueCase::held("queue/latest", &["a"]).await;
+    let (leases, calls, second) = (case.leases.clone(), case.calls.clone(), case.token("a 2"));
+    let (asks, third) = (case.request("a"), case.queue("a 3", WAIT));
+    case.calls.before(&case.token("a 2"), async move {
+        leases.acquire_queued(asks, third).await.expect("it waits");
+        calls.expire_token(&second);
+    });
+    refused!(case.ask("a", "a 2").await, Unavailable);
+    case.release(&lease).await;
+    case.turn_of("a 3");
+}
+
+/// Sweep removes it from the queue as it asks again, so that it must not believe that it waits.
+#[tokio::test]
+async fn removed_while_asking_may_rejoin() {
+    let (case, lease) = QueueCase::held("queue/removed", &[]).await;
+    case.join_for("a", MS).await;
+    case.pass(MS);
+    let leases = case.leases.clone();
+    case.calls.before(&case.token("a 2"), async move {
+        drop(leases.sweep(SweepBounds::Schedule).await.expect("swept"));
+    });
+    refused!(case.ask("a", "a 2").await, Unavailable);
+    assert_eq!(case.answers().len(), 1, "of its first wait");
+    case.ask("a", "a 3").await.expect("it waits");
+    case.release(&lease).await;
+    case.turn_of("a 3");
 }
 
 #[tokio::test]
