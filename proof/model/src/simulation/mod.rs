@@ -5,7 +5,6 @@
 //! decides: `LEASEHOLD_SEED=n` replays one run, `LEASEHOLD_RUNS=n` sets the number of runs.
 
 mod oracle;
-mod regressions;
 mod schedule;
 mod shared;
 mod starts;

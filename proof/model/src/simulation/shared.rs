@@ -65,8 +65,6 @@ pub enum Broken {
     ReapTrusts,
     /// Sweep stops at the first key that it cannot see to.
     SweepStops,
-    /// A machine that was redriven works on what its acquire was granted before, and does not prove it.
-    ProofSkipped,
     /// A start is settled whatever its row says.
     SettledAlone,
     /// Nobody learns that an execution has begun.
@@ -167,8 +165,6 @@ pub struct Environment {
     /// What there is beside in a simulation of starts.
     pub starts: Option<Starts>,
     pub actor: String,
-    /// What a function at work is about to do, or has done without an answer yet.
-    pub about: String,
     /// How often what has happened.
     pub seen: BTreeMap<String, u64>,
     pub trace: Option<String>,
@@ -180,8 +176,7 @@ impl Shared {
     }
 
     /// The end of a step of a function at work: it continues when the schedule lets it.
-    pub async fn step(&self, about: String) -> Option<DeliveryFault> {
-        self.get().about = about;
+    pub async fn step(&self) -> Option<DeliveryFault> {
         let mut been = false;
         poll_fn(|context| {
             if been && std::mem::take(&mut self.get().turn) {
@@ -360,7 +355,7 @@ impl Clock for Skewed {
         Box::pin(async move {
             while self.0.get().now < until {
                 self.0.get().sleeps_until = Some(until);
-                self.0.step("sleep".to_owned()).await;
+                self.0.step().await;
             }
         })
     }

@@ -20,7 +20,7 @@ pub struct FaultyStepFunctions {
 impl FaultyStepFunctions {
     async fn call(&self, token: &TaskToken, result: TaskResult) -> Result<Delivery, Error> {
         let signed = self.shared.get().now;
-        match self.shared.step("call".to_owned()).await {
+        match self.shared.step().await {
             // Signed too long ago, it is refused.
             _ if self.shared.get().now > signed + SIGNATURE => return Err(no_answer()),
             None => {}
@@ -41,7 +41,7 @@ impl FaultyStepFunctions {
             Some(DeliveryFault::Twice | DeliveryFault::Again) => return Err(too_busy()),
         }
         let delivery = self.shared.answer(token, result);
-        match self.shared.step("hear of call".to_owned()).await {
+        match self.shared.step().await {
             None => Ok(delivery),
             // Never sent again by itself, as `Engine` asks for.
             Some(_) => Err(no_answer()),
@@ -57,9 +57,9 @@ impl FaultyStepFunctions {
         effect: impl Fn(&mut Environment) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
         let signed = self.shared.get().now;
-        let fault = self.shared.step(name.to_owned()).await;
+        let fault = self.shared.step().await;
         let answer = self.takes_effect(name, signed, fault, effect)?;
-        match self.shared.step(format!("hear of {name}")).await {
+        match self.shared.step().await {
             None => Ok(answer),
             Some(_) => Err(no_answer()),
         }
@@ -141,16 +141,16 @@ impl FaultyStepFunctions {
 
     /// What changes nothing: it is one step, and may not be answered.
     async fn looks(&self, question: Question) -> Result<Answer, Error> {
-        let about = match &question {
-            Question::Waits(..) => "ask whether it waits",
-            Question::Describe(_) => "look",
-            Question::Received(..) => "read history",
-            Question::Redrives(_) if self.shared.get().starts.is_some() => "ask for redrives",
-            Question::Outcome(_) => "ask for result",
-            Question::Input(_) => "ask for input",
+        match &question {
+            Question::Waits(..)
+            | Question::Describe(_)
+            | Question::Received(..)
+            | Question::Outcome(_)
+            | Question::Input(_) => {}
+            Question::Redrives(_) if self.shared.get().starts.is_some() => {}
             other => return other.unknown(),
-        };
-        if self.shared.step(about.to_owned()).await.is_some() {
+        }
+        if self.shared.step().await.is_some() {
             return Err(no_answer());
         }
         let mut shared = self.shared.get();

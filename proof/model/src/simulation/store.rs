@@ -104,7 +104,7 @@ impl FaultyStore {
         let effect = Arc::new(effect);
         let once = call.once && self.shared.get().starts.is_some();
         let Call { name, key, .. } = &call;
-        let fault = self.shared.step(name.clone()).await;
+        let fault = self.shared.step().await;
         self.note(name, *key, "before", fault);
         if self.stops() {
             return Err(no_answer());
@@ -128,7 +128,7 @@ impl FaultyStore {
             Some(DeliveryFault::Lost | DeliveryFault::Late) => return Err(no_answer()),
         }
         let answer = self.perform(name, &*effect)?;
-        let fault = self.shared.step(format!("hear of {name}")).await;
+        let fault = self.shared.step().await;
         self.note(name, *key, "after", fault);
         match fault {
             Some(DeliveryFault::Twice) if !once => self.perform(name, &*effect),

@@ -28,7 +28,6 @@ pub struct Task {
     pub name: String,
     pub purpose: TaskKind,
     pub since: u64,
-    pub about: String,
     /// Which keys its calls were for that met mishaps.
     met: Vec<Option<Key>>,
     future: Pin<Box<dyn Future<Output = Answer>>>,
@@ -113,7 +112,6 @@ impl Simulation {
             name,
             purpose,
             since,
-            about: String::new(),
             met: Vec::new(),
             future: Box::pin(future),
         });
@@ -247,7 +245,6 @@ impl Simulation {
         {
             let mut shared = self.shared.get();
             shared.fault = None;
-            task.about.clone_from(&shared.about);
             task.met.append(&mut shared.met);
         }
         // The notified workflow continues first: its function's own answer comes later.

@@ -7,7 +7,7 @@ use super::address_of;
 use super::{
     oracle::{Belief, SKEW, Worker},
     schedule::one_in,
-    shared::{Broken, End, TaskResult},
+    shared::{End, TaskResult},
     tasks::{Answer, Task, TaskKind, What},
     world::{Simulation, at_once},
 };
@@ -303,9 +303,8 @@ impl Simulation {
     /// What a redriven machine is granted it may have had before: then no write tells reap that it runs
     /// again, until it extends.
     fn granted(&mut self, who: usize, leases: Vec<Lease>) {
-        let skips = self.shared.get().broken == Some(Broken::ProofSkipped);
         let workflow = &mut self.workflows[who];
-        if workflow.redrives > 0 && !skips {
+        if workflow.redrives > 0 {
             workflow.state = State::Woken;
             workflow.leases = leases;
         } else {
