@@ -125,6 +125,7 @@ impl Callers {
         settings.clock_margin = length(self.scope.margin);
         settings.reap_grace = names::TICK;
         settings.look = names::TICK;
+        settings.queue_cap = self.scope.most_wait;
         // Only more can happen than with it.
         settings.first_call = Duration::ZERO;
         if has_floor {

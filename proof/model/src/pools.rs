@@ -41,7 +41,8 @@ pub fn holds(world: &World, state: &mut State) {
 fn forgets(world: &World, state: &mut State, table: &Table) {
     let is_entry = |who: Who| {
         let key = table.views(world.key_of(who)).iter().zip(0_u64..);
-        let is_closed = table.is_limited(world.key_of(who));
+        let first = table.row(world.key_of(who));
+        let is_closed = first.is_some_and(|row| !row.may_be_granted());
         let mut grants = key.filter(|(view, _)| view.holder == Some(who) && view.waits_in_pool);
         !is_closed
             && grants

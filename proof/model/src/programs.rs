@@ -38,6 +38,11 @@ impl World {
     pub fn error_of(&self, state: &State, call: Call) -> Tick {
         match call {
             Call::Sweep(_) | Call::Reap(..) => state.sweeper,
+            Call::Acquire(who, ..)
+            | Call::Release(who, ..)
+            | Call::Prove(who, ..)
+            | Call::Nests(who, ..)
+            | Call::Start(who, ..) => state.executions[usize::from(who)].clock,
             call => call.of_program().map_or(0, |(who, _)| {
                 let executing = state.executions.get(usize::from(who));
                 // Who asks only whether it could have the key does so by the slowest clock.

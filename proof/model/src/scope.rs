@@ -187,6 +187,8 @@ pub struct Scope {
     pub guarded: [bool; 4],
     /// How many ticks each waits at most.
     pub wait: Tick,
+    /// How many may wait at once.
+    pub most_wait: u16,
     /// Only the newest waits: each sends away who waits before it.
     pub latest: bool,
     /// How many may have the key at once, 2 at most; none for the mutex.
@@ -268,6 +270,7 @@ const SMALL: Scope = Scope {
     keep: [0; 4],
     guarded: [true; 4],
     wait: 100,
+    most_wait: 128,
     latest: false,
     permits: None,
     at_least: 0,
