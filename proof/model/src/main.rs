@@ -25,10 +25,8 @@ mod walk;
 mod world;
 
 use std::{
-    num::NonZeroUsize,
     process::ExitCode,
     sync::atomic::{AtomicUsize, Ordering::Relaxed},
-    thread,
 };
 
 use clap::Parser;
@@ -37,7 +35,7 @@ use explore::{Explored, explore};
 use flaws::{Broken, FLAWS};
 use invariants::Invariant;
 use scope::Scope;
-use walk::walk;
+use walk::{side_by_side, walk};
 
 /// Check every order of events in small worlds against the promises, and that each broken design is rejected
 #[derive(Parser)]
@@ -141,27 +139,17 @@ impl Arguments {
     fn walk(&self, walks: u64) -> bool {
         let flaw = self.broken.as_ref().and(self.flaws_asked_for().next());
         let worlds: Vec<_> = self.walks_through().collect();
-        let next = AtomicUsize::new(0);
         let violations = AtomicUsize::new(0);
-        let through = || {
-            while let Some(world) = worlds.get(next.fetch_add(1, Relaxed)) {
-                let seeds = self.seed..self.seed + walks;
-                let until = flaw.map(|(_, _, promise, _)| *promise);
-                let (taken, found) = walk(*world, flaw.map(|(flaw, ..)| *flaw), seeds, until);
-                let mut lines = vec![format!("{:<16} {taken} steps: {}", world.name, world.about)];
-                if let Some(found) = found {
-                    violations.fetch_add(1, Relaxed);
-                    lines.push(format!("VIOLATED: {}", found.words()));
-                    lines.extend(found.steps.iter().map(|step| format!("    {step}")));
-                }
-                println!("{}", lines.join("\n"));
+        side_by_side(&worlds, |world| {
+            let seeds = self.seed..self.seed + walks;
+            let until = flaw.map(|(_, _, promise, _)| *promise);
+            let (taken, found) = walk(world, flaw.map(|(flaw, ..)| *flaw), seeds, until);
+            let mut lines = vec![format!("{:<16} {taken} steps: {}", world.name, world.about)];
+            if let Some(found) = found {
+                violations.fetch_add(1, Relaxed);
+                lines.extend(found.told());
             }
-        };
-        thread::scope(|scope| {
-            let threads = thread::available_parallelism().map_or(1, NonZeroUsize::get);
-            for _ in 0..threads {
-                scope.spawn(through);
-            }
+            println!("{}", lines.join("\n"));
         });
         let violations = violations.into_inner();
         println!(

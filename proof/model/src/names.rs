@@ -148,7 +148,7 @@ pub fn request(who: Who, attempt: Attempt) -> RequestDigest {
 pub fn whose(request: &RequestDigest) -> Option<(Who, Attempt)> {
     static ALL: OnceLock<HashMap<RequestDigest, (Who, Attempt)>> = OnceLock::new();
     let all = ALL.get_or_init(|| {
-        let attempts = || (0..8).chain([START, REDRIVEN, REDRIVEN + 1]);
+        let attempts = || (0..16).chain([START, REDRIVEN, REDRIVEN + 1]);
         let all = (0..=PROGRAM).flat_map(|who| attempts().map(move |n| (who, n)));
         all.map(|(who, n)| (self::request(who, n), (who, n)))
             .collect()

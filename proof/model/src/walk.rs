@@ -1,6 +1,13 @@
 //! Walks at random through worlds that are too large to be gone through; a walk that breaks a promise is made as short as possible.
 
-use std::sync::Mutex;
+use std::{
+    num::NonZeroUsize,
+    sync::{
+        Mutex,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+    thread,
+};
 
 use fastrand::Rng;
 use stateright::Model as _;
@@ -27,17 +34,38 @@ enum Move {
 pub struct Found {
     pub seed: u64,
     pub promise: Invariant,
-    /// How long the walk was before it was made shorter.
+    /// How long the walk was, before and after it was made shorter.
     pub long: usize,
+    pub short: usize,
     pub steps: Vec<String>,
 }
 
 impl Found {
-    pub fn words(&self) -> String {
-        let (promise, seed) = (self.promise.words(), self.seed);
-        let (short, long) = (self.steps.len(), self.long);
-        format!("{promise}: seed {seed}, {short} lines of a walk of {long} steps")
+    pub fn told(&self) -> Vec<String> {
+        let Self {
+            seed, long, short, ..
+        } = self;
+        let promise = self.promise.words();
+        let what = format!("VIOLATED: {promise}: seed {seed}, {short} of {long} steps");
+        let steps = self.steps.iter().map(|step| format!("    {step}"));
+        [what].into_iter().chain(steps).collect()
     }
+}
+
+/// Does something with each world, with all processors.
+pub fn side_by_side(worlds: &[Scope], each: impl Fn(Scope) + Sync) {
+    let next = AtomicUsize::new(0);
+    let all = || {
+        while let Some(world) = worlds.get(next.fetch_add(1, Relaxed)) {
+            each(*world);
+        }
+    };
+    thread::scope(|scope| {
+        let threads = thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        for _ in 0..threads {
+            scope.spawn(all);
+        }
+    });
 }
 
 /// Walks through a world, each from a seed; up to the first that breaks `until`, or any promise if none is named. With how many steps
@@ -65,6 +93,7 @@ pub fn walk(
                 seed,
                 promise,
                 long,
+                short: moves.len(),
                 steps,
             };
             return (taken, Some(found));
@@ -126,13 +155,18 @@ fn one(world: &World, seed: u64, moves: &mut Vec<Move>) -> Option<Invariant> {
     broken_ahead(world, &state)
 }
 
-/// Which of them comes next. What ends something comes more rarely than what goes on, or a walk is over before anybody has met anybody;
-/// and so does a tick, since no function lives for more than one.
+/// Which of them comes next. What ends or closes something comes more rarely than what goes on, or a walk is over before anybody has met
+/// anybody; and so does a tick, since no function lives for more than one.
 fn drawn(actions: &[Action], rng: &mut Rng) -> usize {
     loop {
         let at = rng.usize(..actions.len());
         let one_in = match actions[at] {
-            Action::Tick => 8,
+            Action::Tick
+            | Action::Freezes(_, true)
+            | Action::Limits(_, true)
+            | Action::Evicts(_)
+            | Action::Restores
+            | Action::Wipes => 8,
             Action::GivesUp(_)
             | Action::CarriesOn(_)
             | Action::Succeeds(_)
@@ -232,8 +266,119 @@ fn told(world: &World, first: usize, moves: &[Move]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Found, walk};
-    use crate::{flaws::Flaw, invariants::Invariant, scope};
+    use std::{collections::BTreeMap, sync::Mutex};
+
+    use super::{Found, beginning, one, played, side_by_side, walk};
+    use crate::{flaws::Flaw, invariants::Invariant, render, scope, world::World};
+
+    /// How many walks are taken through each world.
+    const WALKS: u64 = 200;
+
+    #[test]
+    fn walks_keep_every_promise() {
+        let broken = Mutex::new(Vec::new());
+        let worlds: Vec<_> = scope::walked().collect();
+        side_by_side(&worlds, |world| {
+            if let (_, Some(found)) = walk(world, None, 0..WALKS, None) {
+                let told = found.told().join("\n");
+                broken
+                    .lock()
+                    .expect("no panic")
+                    .push(format!("{}: {told}", world.name));
+            }
+        });
+        let broken = broken.into_inner().expect("no panic");
+        assert!(broken.is_empty(), "{}", broken.join("\n"));
+    }
+
+    /// Walks on which little happens find little.
+    #[test]
+    fn walks_meet_all_that_may_happen() {
+        let seen = Mutex::new(BTreeMap::<&str, u64>::new());
+        let worlds: Vec<_> = scope::walked().collect();
+        side_by_side(&worlds, |scope| {
+            for seed in 0..WALKS / 4 {
+                let world = World::new(scope, None, true);
+                let mut moves = Vec::new();
+                one(&world, seed, &mut moves);
+                for (_, action, state) in played(&world, beginning(&world, seed), &moves) {
+                    let step = render::step(&world, &action, &state);
+                    let happens = ALL.iter().filter(|what| step.contains(**what));
+                    let mut seen = seen.lock().expect("no panic");
+                    happens.for_each(|what| *seen.entry(what).or_default() += 1);
+                }
+            }
+        });
+        let seen = seen.into_inner().expect("no panic");
+        println!("{seen:?}");
+        let times = |what| seen.get(what).copied().unwrap_or(0);
+        let rare: Vec<_> = ALL.iter().filter(|what| times(**what) < 3).collect();
+        assert!(rare.is_empty(), "hardly ever: {rare:?}");
+    }
+
+    /// In the words in which a step is described.
+    const ALL: &[&str] = &[
+        ", which is late",
+        ", answer lost",
+        ", and sends it again",
+        ", and dies before that",
+        ", by an answer of before",
+        ", which is refused",
+        "what was late arrives",
+        "asks again, with another token",
+        "asks anew",
+        "task times out",
+        "carries on without",
+        "gives up",
+        "has a section of the same key",
+        "its Lambda function goes on",
+        "Lambda function is done",
+        "succeeds without a release",
+        "is redriven",
+        "reap begins",
+        "begins to force a release",
+        "begins to set the limit to 0",
+        "begins to remove the limit",
+        "begins to freeze",
+        "begins to unfreeze",
+        "an operator repeats",
+        "an operator dismisses",
+        "an operator begins",
+        " extends",
+        "writes to the resource",
+        "'s clock jumps",
+        "the sweep's clock jumps",
+        "the table is restored",
+        "the index catches up",
+        "event comes again",
+        "with another input",
+        "runs again arrives",
+        ": Grant",
+        ": Release",
+        ": Prove",
+        ": Extend",
+        ": Look",
+        ": EndIfUnchanged",
+        ": ShortenDeadline",
+        ": joins",
+        ": Leave",
+        ": grants to the head",
+        ": grants a permit to the head",
+        ": takes back",
+        ": marks a notification",
+        ": notes a refusal",
+        ": stores token",
+        ": deletes the item",
+        ": supersedes",
+        ", which joins",
+        ", which has the key",
+        ": settles",
+        ": stores the task",
+        ": deletes the task",
+        ": writes a note",
+        ": deletes the note",
+        ": stops",
+    ];
 
     /// It is as short as can be, breaks the same promise, and the seed takes it again.
     #[test]
@@ -244,9 +389,13 @@ mod tests {
             found
         };
         let Found {
-            seed, long, steps, ..
+            seed,
+            long,
+            short,
+            steps,
+            ..
         } = finds(0..5_000).expect("a walk that fails");
-        assert!(steps.len() < long, "{} steps of {long}", steps.len());
+        assert!(short < long, "{short} steps of {long}");
         assert!(steps.iter().any(|step| step.contains("release: Release")));
         let again = finds(seed..seed + 1).expect("the same walk");
         assert_eq!((again.long, again.steps), (long, steps));

@@ -81,7 +81,7 @@ worlds! {
     /// All of those with programs.
     WALKED_CLOCKS of CLOCKS;
     W_PROGRAMS "walk-programs" "programs, by clocks that are wrong" { executions: 3 };
-    W_QUEUED "walk-queued" "programs that wait in the queue by task tokens, and one that does not" { kinds: [Kind::Queued, Kind::Queued, Kind::Program, Kind::Queued], ttl: 2 };
+    W_QUEUED "walk-queued" "programs that wait in the queue by task tokens, and one that does not" { kinds: [Kind::Queued, Kind::Queued, Kind::Program, Kind::Queued], ttl: 4 };
     W_CLOCKED "walk-clocked" "executions and programs on one key, by clocks that are wrong" { kinds: [Kind::Plain, Kind::Queued, Kind::AsksAnew, Kind::Program], keep: [0, 0, 1, 0], ttl: 2 };
     W_CLOCKED_PERMITS "walk-clocked-permits" "the same for two permits" { kinds: [Kind::Plain, Kind::Queued, Kind::AsksAnew, Kind::Queued], permits: Some(2), ttl: 2 };
     W_CLOCKED_STARTS "walk-clocked-starts" "starts and programs that wait, by clocks that are wrong" { kinds: [START, Kind::Queued, START, Kind::Queued], ttl: 2 };
