@@ -55,9 +55,6 @@ pub fn version(seen: u64) -> ObservedVersion {
     Counter::new(seen).map_or(ObservedVersion::NONE, Into::into)
 }
 
-/// How many beginnings of a tick a function lives to see.
-pub const LIFE: Tick = 1;
-
 /// The beginning of a tick.
 pub fn instant(at: Tick) -> Timestamp {
     let beginning = Timestamp::from_millis(BEGINNING);

@@ -187,6 +187,8 @@ pub struct Scope {
     pub guarded: [bool; 4],
     /// How many ticks each waits at most.
     pub wait: Tick,
+    /// For how many ticks a function lives, at most; beyond that it may have stood still.
+    pub life: Tick,
     /// How many may wait at once.
     pub most_wait: u16,
     /// Only the newest waits: each sends away who waits before it.
@@ -270,6 +272,7 @@ const SMALL: Scope = Scope {
     keep: [0; 4],
     guarded: [true; 4],
     wait: 100,
+    life: 1,
     most_wait: 128,
     latest: false,
     permits: None,

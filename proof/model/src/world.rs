@@ -713,7 +713,7 @@ impl World {
         let calls = std::mem::take(&mut state.calls);
         for node in calls {
             let begun = self.library.begun(node) - self.error_of(state, self.library.call(node));
-            let is_old = begun + names::LIFE < now;
+            let is_old = begun + self.scope.life < now;
             let is_over = match self.library.next(node) {
                 Next::Asks(ask) => {
                     matches!(*self.library.ask(ask), Ask::Begin(_, _, until) if until < now)

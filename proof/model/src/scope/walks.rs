@@ -66,6 +66,8 @@ worlds! {
     W_LATEST "walk-latest" "only the newest waits" { latest: true };
     W_LEAVING "walk-leaving" "they wait for a minute at most, and the key stays closed after each grant" { wait: 2, at_least: 2 };
     W_KEPT "walk-kept" "leases are kept for a redrive, and half of them are not proven after it" { keep: [1, 2, 0, 1], guarded: [false, true, true, false] };
+    W_SUSPENDED "walk-suspended" "executions wait with task tokens, and functions stand still for minutes" { kinds: KINDS, keep: [0, 1, 0, 0], life: 8 };
+    W_SUSPENDED_STARTS "walk-suspended-starts" "starts, and the same" { kinds: MIXED, life: 8 };
     W_STARTS "walk-starts" "starts, in every way" { kinds: WAYS };
     W_STARTS_PERMITS "walk-starts-permits" "starts for two permits" { kinds: [START; 4], permits: Some(2) } deny: 1, repeat: 1, dismiss: 1, begin: 1, other: 1;
     W_STARTS_WATCHED "walk-starts-watched" "starts that are redriven get their key again, or are stopped" { kinds: [START; 4] };
@@ -85,6 +87,7 @@ worlds! {
     W_CLOCKED "walk-clocked" "executions and programs on one key, by clocks that are wrong" { kinds: [Kind::Plain, Kind::Queued, Kind::AsksAnew, Kind::Program], keep: [0, 0, 1, 0], ttl: 2 };
     W_CLOCKED_PERMITS "walk-clocked-permits" "the same for two permits" { kinds: [Kind::Plain, Kind::Queued, Kind::AsksAnew, Kind::Queued], permits: Some(2), ttl: 2 };
     W_CLOCKED_STARTS "walk-clocked-starts" "starts and programs that wait, by clocks that are wrong" { kinds: [START, Kind::Queued, START, Kind::Queued], ttl: 2 };
+    W_SUSPENDED_PROGRAMS "walk-suspended-programs" "programs, and functions that stand still for minutes" { kinds: [Kind::Program, Kind::Queued, Kind::Program, Kind::Queued], life: 8 };
     W_SETS "walk-sets" "programs that take two keys at once, one that takes one, and one that waits for one" { kinds: [Kind::Set, Kind::Set, Kind::Program, Kind::Queued] };
     W_OBSERVERS "walk-observers" "programs that trust no clock" { executions: 3, error: 5, clocks: Clocks::Unasked } fail: 0, jump: 0, look: 0, reap: 0;
     W_RESTORED "walk-restored" "a restore and its floor" { executions: 3, begun: 1, restore: true };
