@@ -5,10 +5,11 @@ use leasehold::StartStatus;
 use super::{
     flaws::Flaw,
     library::{Call, Next, NodeNo, Table},
-    names::{self, Attempt, KeyNo, Tick, Who},
+    names::{self, Attempt, CALLERS, KeyNo, Tick, Who},
     scope::Kind,
     seam::Ask,
     state::{Executing, Phase, State},
+    stops,
     world::World,
 };
 
@@ -74,6 +75,8 @@ pub enum Action {
     Dismisses(Who),
     /// An operator begins the start that has its turn.
     Begins(Who),
+    /// The execution whose task waits for this start is stopped.
+    CallerEnds(Who),
     /// The event that it runs again arrives.
     IsToldRedriven(Who),
 }
@@ -170,6 +173,7 @@ impl World {
         if self.is_start(who) {
             self.of_a_start(state, (who, executing), actions);
         }
+        let ends_by_itself = self.is_start(who) && !stops::is_to_be_stopped(self, state, who);
         match executing.phase {
             Phase::Idle if self.is_start(who) => {}
             Phase::Idle => actions.push(Action::Asks(who)),
@@ -195,7 +199,9 @@ impl World {
                 });
             }
             Phase::Without | Phase::Released if self.is_start(who) => {
-                actions.push(Action::Succeeds(who));
+                if ends_by_itself || left.end > 0 {
+                    actions.push(Action::Succeeds(who));
+                }
             }
             // It waits for the end of its section.
             Phase::Section if busy => {}
@@ -208,7 +214,7 @@ impl World {
                 if !is_start || left.release > 0 && executing.handle().is_some_and(has) {
                     actions.push(Action::Releases(who));
                 }
-                if is_start || left.end > 0 {
+                if ends_by_itself || left.end > 0 {
                     actions.push(Action::Succeeds(who));
                 }
                 if left.fail > 0 {
@@ -237,12 +243,18 @@ impl World {
                 });
                 let free = guarded || executing.lease.is_none() || self.is_start(who);
                 let may = end.is_some() && (free || kept);
-                if left.redrive > 0 && may {
+                if left.redrive > 0 && may && self.is_time_to_redrive(state, who) {
                     actions.push(Action::IsRedriven(who));
                 }
             }
             Phase::Releasing | Phase::Proving | Phase::Without | Phase::Released => {}
         }
+    }
+
+    /// Where several are redriven, and that is looked at, every other one has lost its key before.
+    fn is_time_to_redrive(&self, state: &State, who: Who) -> bool {
+        let is_any = !self.scope.watches || state.left.redrive % 2 == 1;
+        is_any || self.library.table(state.table).held_by(who).is_none()
     }
 
     /// Whether this request is in the queue of its key.
@@ -272,9 +284,16 @@ impl World {
         let settled =
             status.is_some() && !waits && (!failed || self.is(Flaw::FailedItemsArePurged));
         let purged = settled && over && state.calls.is_empty() && executing.standings.len() == 1;
+        let calls = !executing.task.has_no_caller();
+        if left.reap > 0 && !calls {
+            actions.push(Action::Reaps(CALLERS + who));
+        }
+        // Before that there is nothing that could stop with it.
+        let begins = executing.runs() || executing.task.is_accepted();
         let may = [
-            (left.again, true, Action::Again(who)),
-            (left.other, true, Action::Other(who)),
+            (left.caller, calls && begins, Action::CallerEnds(who)),
+            (left.again, calls, Action::Again(who)),
+            (left.other, calls, Action::Other(who)),
             (left.purge, purged, Action::Purges(who)),
             (left.repeat, failed, Action::Repeats(who)),
             (left.dismiss, failed || waits, Action::Dismisses(who)),

@@ -323,8 +323,8 @@ impl Callers {
         start.pool = scope.pool.map(names::pool);
         start.result_to = scope.results.then(|| ResultTo {
             task_token: names::result_token(who, n),
-            caller: names::result_caller(),
-            stop_with_caller: false,
+            caller: names::holder(names::CALLERS + who),
+            stop_with_caller: scope.stops,
         });
         start.at_least = AtLeast::new(length(scope.at_least)).expect("short");
         let keep = length(scope.keep[usize::from(who)]);

@@ -33,7 +33,7 @@ pub fn performed(memory: &Memory, ask: &Ask) -> Answer {
         | Ask::Begin(..)
         | Ask::Input(_)
         | Ask::Outcome(_)
-        | Ask::Stop(_)
+        | Ask::Stop(..)
         | Ask::Redrives(_) => unreachable!("not the table's"),
     }
     .unwrap_or(Answer::None)

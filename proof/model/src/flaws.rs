@@ -73,6 +73,8 @@ flaws! {
     GrantsIgnoreTheQueue L3 PROGRAM "a grant does not look at the queue"
     ExpiredHoldersComeBack L3 PROGRAM "a holder that has expired comes back before those in the queue"
     NobodyIsSentAway L4 LEAVING "whoever has waited too long leaves the queue, and is not told so"
+    WaitsAreOverAtOnce Early LEAVING "whoever waits gives up at once"
+    StartsAreOverAtOnce Early S_LEAVING "a start that waits gives up at once"
     PermitsLeaveTheQueue S9 PERMITS_CRASHES "a permit is granted by its own row alone, and not together with the queue"
     ReleasesOpen S13 PACE "a release opens the key, whatever its grant has said"
     LimitsLeaveTheVersion S14 LIMITED "a limit does not change the version of the row"
@@ -107,6 +109,11 @@ flaws! {
     TasksAreForgottenFirst Answers R_ENDS "the item of a task is deleted before it is answered, and the function dies"
     TasksAreNotStored Answers R_ENDS "the token of a task stays with the function that brought it"
     NewTasksAreNotStored Answers R_AGAIN "a retried task's new token is not stored"
+    CallersSeemOver Stops R_CALLER "a caller counts as ended while it runs"
+    CalledOnesRunOn Stopped R_CALLER "what is to stop with its caller is not stopped"
+    RedrivenOnesRunOn Stopped S_WATCHED "what runs beside others after a redrive is not stopped"
+    RedrivesAreNotNoted Stopped S_WATCHED "nobody notes that an execution may be redriven whose lease ends"
+    TasksStay Listed R_ENDS "the item of an answered task is not deleted"
     RedrivesCount S8 S_REDRIVEN "a redrive that kept nothing counts (no design holds)"
 }
 
@@ -208,6 +215,12 @@ fn instead_of_items(flaw: Flaw, writes: &mut Vec<Write>) {
                 Write::Supersede(..) | Write::Settle(_, Settlement::Superseded { .. }),
             ],
         ) => leave.because = LeaveReason::GaveUp,
+        (Flaw::WaitsAreOverAtOnce, [.., Write::Wait(_, waiter, _)]) => {
+            waiter.deadline = names::instant(0);
+        }
+        (Flaw::StartsAreOverAtOnce, [Write::Row(..), Write::Start(item)]) => {
+            item.deadline = names::instant(0);
+        }
         (Flaw::NotesAreDeleted, [Write::Forget(_, waiter)]) => waiter.superseded_by = None,
         (Flaw::WaitsEndBlindly, [Write::Row(..), Write::Settle(_, Settlement::Failed(_))]) => {
             writes.remove(0);
@@ -331,6 +344,8 @@ fn written_over(seen: Option<&Row>, row: Row) -> Change {
 pub fn is_not_written(flaw: Flaw, before: &Table, ask: &Ask) -> bool {
     match (flaw, ask.writes()) {
         (Flaw::NewTokensAreNotStored, [Write::NewToken(..)])
+        | (Flaw::RedrivesAreNotNoted, [Write::Note(_)])
+        | (Flaw::TasksStay, [Write::ForgetResult(_)])
         | (Flaw::NewTasksAreNotStored, [Write::Result(_)]) => return true,
         (Flaw::EntriesStay, _) => {
             let inside = entries(ask).map(|(inside, _)| inside);

@@ -13,9 +13,11 @@ use super::{
     actions::Action,
     library::{Call, Table, View},
     names::{self, Input, KeyNo, POOL, Who},
-    pools, scope,
+    pools,
+    scope::{self, Held, Kind},
     seam::Ask,
     state::{PERMITS, Phase, Seen, State, place},
+    stops,
     world::World,
 };
 use crate::lists::{invariants, properties};
@@ -37,15 +39,19 @@ invariants! {
     L3 "L3 nobody in the queue is overtaken"
     L4 "L4, L5 whoever waits is told, or sent away, after so many sweeps"
     L6 "L6 one that waits is sent away only for a later one that waits, and stays away"
+    Early "L5 nobody is sent away before its wait is over, and no start fails or is skipped without a cause"
     L1 "L1 what was given back early, or has crashed, is free in time"
     Twice "no start begins two executions"
-    Both "no start both runs and has failed"
+    Both "no start both runs and has failed, was skipped or was sent away"
     Lost "no accepted start is lost"
     S15 "S15 who runs has its key and its permit of the pool, and never more do than either allows"
     L7 "L7 nobody waits in a pool that has room, and who has ended holds nothing, a few sweeps later"
     L8 "L8 a pool serves a key again only after every other key that waited there"
     Tells "F48 a task is told how its start has ended, and not before"
     Answers "F48 a task that waits for a start is answered a few sweeps after its end"
+    Stops "F48 an execution is stopped for a later one that replaces it, without its key after a redrive, or without its caller, and for nothing else"
+    Stopped "what runs without its key after a redrive, or without its caller, is seen to a few sweeps later"
+    Listed "what has failed is listed, and nothing else is left in the index"
     Same "a name with its input is answered the same, and with another input is refused"
 }
 
@@ -111,9 +117,12 @@ fn holds(world: &World, state: &mut State) {
         let item = table.start(who);
         if let Some((status, input)) = item {
             let ran = executing.ran(input);
-            let failed = matches!(status, StartStatus::Failed(_));
-            state.seen.must(!(failed && ran), Invariant::Both);
             let begun = *status == StartStatus::Begun;
+            let waits = *status == StartStatus::Waiting;
+            let unasked = is_unasked(state, who, status);
+            state
+                .seen
+                .must(begun || waits || !ran || unasked, Invariant::Both);
             state.seen.must(!begun || ran, Invariant::Lost);
         }
         let accepted =
@@ -125,6 +134,11 @@ fn holds(world: &World, state: &mut State) {
         let lost = accepted.filter(|input| !is_known(input)).count() > 0;
         state.seen.must(!lost, Invariant::Lost);
     }
+}
+
+/// Whether this counts as failed because somebody might not ask whether it has begun.
+fn is_unasked(state: &State, who: Who, status: &StartStatus) -> bool {
+    matches!(status, StartStatus::Failed(_)) && state.seen.unasked & (1 << who) != 0
 }
 
 /// A write that took effect.
@@ -151,6 +165,10 @@ pub fn wrote(
         state.seen.superseded.extend(names::whose(&away));
         state.seen.superseded.sort_unstable();
     }
+    if let [.., Write::Settle(item, settlement)] = ask.writes() {
+        let has_cause = has_cause(world, state, names::who(&item.execution()), settlement);
+        state.seen.must(has_cause, Invariant::Early);
+    }
     world.wrote_for_program(state, ask, (before, after));
     let revived = matches!(ask.row(), Some((0, Change::Extend(extend)))
         if before.row(0).and_then(|row| row.holding()).is_some_and(|held| held.expires_at() <= extend.now));
@@ -163,6 +181,35 @@ pub fn wrote(
     }
     if world.scope.pool.is_some() {
         pools::wrote(world, state, (before, after));
+    }
+}
+
+/// Whether there is a reason to give a start up.
+fn has_cause(world: &World, state: &State, who: Who, settlement: &Settlement) -> bool {
+    let Kind::Start(held) = world.scope.kinds[usize::from(who)] else {
+        return false;
+    };
+    let (had, left) = (world.scope.budget, state.left);
+    let was_dismissed = left.dismiss < had.dismiss;
+    match settlement {
+        Settlement::Failed(reason) if reason.starts_with(WAITED) => {
+            let wait = match held {
+                Held::Skip | Held::Fail => 0,
+                Held::Wait | Held::Latest | Held::Replace => world.scope.wait,
+            };
+            state.now >= state.executions[usize::from(who)].asked + wait
+        }
+        Settlement::Failed(_) => {
+            let is_refused = left.deny < had.deny || left.forbid < had.forbid;
+            let is_refused = is_refused || left.evict < had.evict;
+            is_refused || was_dismissed || left.other < had.other || world.scope.foreign.is_some()
+        }
+        Settlement::Skipped { .. } => {
+            let task = &state.executions[usize::from(who)].task;
+            let has_no_caller = world.scope.stops && task.has_no_caller();
+            held == Held::Skip || was_dismissed || has_no_caller
+        }
+        _ => true,
     }
 }
 
@@ -220,6 +267,12 @@ fn wrote_row(
             {
                 state.evicted.push(lease);
                 state.evicted.sort_unstable();
+                if let Some(executing) = state.executions.get_mut(usize::from(holder))
+                    && executing.runs_without(world.is_start(holder))
+                {
+                    // It was redriven while the operator was at work: whether that counts is anybody's guess.
+                    executing.lease = Some(lease);
+                }
                 state.seen.opens_at[row] = None;
             }
             Call::Release(_, own, _) if own.0 == lease => {}
@@ -315,6 +368,9 @@ fn is_taken_back(ask: &Ask) -> bool {
     )
 }
 
+/// How the reason of a start begins that has waited too long.
+const WAITED: &str = "the key was not free within its waiting time";
+
 /// How many sweeps whoever waits may need, if nothing goes wrong any more: those before it have to be found dead first.
 const SWEEPS: u8 = 9;
 /// The same until every start is settled.
@@ -323,6 +379,8 @@ const SWEEPS_FOR_STARTS: u8 = 24;
 /// calls, their signatures and waits are over.
 const RUNS_ON: u8 = 4;
 const LATER: i16 = 14;
+/// In so many more of them what runs without its key or its caller is seen to: the pause between two looks grows with its age.
+const SEEN_TO: u8 = 4;
 
 /// From here on nothing goes wrong, and a sweep runs each half minute: then nobody waits for long. What is broken then?
 fn ahead(world: &World, state: &State) -> u32 {
@@ -334,6 +392,7 @@ fn ahead(world: &World, state: &State) -> u32 {
     state.seen = Seen {
         accepted: state.seen.accepted,
         purged: state.seen.purged,
+        unasked: state.seen.unasked,
         ..Seen::default()
     };
     if let Some(known) = world.ahead.get(&state) {
@@ -371,7 +430,8 @@ fn comes_to_rest(world: &World, state: &mut State) {
         let waits = |state: &State| state.executions.iter().any(|e| e.task.waits);
         let has_task = waits(state);
         let rests = rests(world, state);
-        if rests && !has_task {
+        let is_listed = !rests || stops::is_all_listed(world, state);
+        if rests && !has_task && is_listed {
             return;
         }
         if sweep == sweeps {
@@ -381,6 +441,7 @@ fn comes_to_rest(world: &World, state: &mut State) {
             };
             state.seen.must(rests, promise);
             state.seen.must(!has_task, Invariant::Answers);
+            state.seen.must(is_listed, Invariant::Listed);
             return;
         }
         let ticks = if sweep < RUNS_ON || !world.has_starts() {
@@ -408,7 +469,17 @@ fn ends(world: &World, state: &mut State, (who, sweep): (Who, u8)) {
     }
     let phase = state.executions[usize::from(who)].phase;
     let action = match phase {
-        Phase::Section if is_start => Action::Succeeds(who),
+        // What is to be stopped runs on until it is.
+        Phase::Section | Phase::Without
+            if stops::is_to_be_stopped(world, state, who) && sweep < RUNS_ON + SEEN_TO =>
+        {
+            return;
+        }
+        Phase::Section if is_start => {
+            let is_late = stops::is_to_be_stopped(world, state, who);
+            state.seen.must(!is_late, Invariant::Stopped);
+            Action::Succeeds(who)
+        }
         Phase::Section => Action::Releases(who),
         Phase::Proving => Action::Proves(who),
         Phase::Failed | Phase::Releasing => Action::GivesUp(who),
@@ -416,6 +487,8 @@ fn ends(world: &World, state: &mut State, (who, sweep): (Who, u8)) {
             let holds = world.library.table(state.table).held_by(who).is_some();
             let given_back = phase == Phase::Released;
             state.seen.must(!(holds && given_back), Invariant::L1);
+            let is_late = stops::is_to_be_stopped(world, state, who);
+            state.seen.must(!is_late, Invariant::Stopped);
             Action::Succeeds(who)
         }
         _ => return,
@@ -451,14 +524,14 @@ fn rests(world: &World, state: &mut State) -> bool {
     for who in world.starts() {
         if let Some((status, input)) = table.start(who) {
             let ran = state.executions[usize::from(who)].ran(input);
-            state
-                .seen
-                .must(!ran || *status == StartStatus::Begun, Invariant::Both);
+            let unasked = is_unasked(state, who, status);
+            let is_true = !ran || *status == StartStatus::Begun || unasked;
+            state.seen.must(is_true, Invariant::Both);
         }
     }
     true
 }
 
 pub fn properties() -> Vec<Property<World>> {
-    properties!(World, seen: S1 S3 S4 S5 S6 S8 S9 S10 S12 S13 S14 L2 L3 L4 L6 L1 Twice Both Lost S15 L7 L8 Tells Answers Same)
+    properties!(World, seen: S1 S3 S4 S5 S6 S8 S9 S10 S12 S13 S14 L2 L3 L4 L6 Early L1 Twice Both Lost S15 L7 L8 Tells Answers Stops Stopped Listed Same)
 }

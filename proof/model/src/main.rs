@@ -21,6 +21,7 @@ mod service;
 #[cfg(test)]
 mod simulation;
 mod state;
+mod stops;
 mod walk;
 mod world;
 

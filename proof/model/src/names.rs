@@ -35,6 +35,9 @@ pub const FOREIGN: Input = 9;
 /// A program of no world: it asks only whether it could have the key.
 pub const PROGRAM: Who = 4;
 
+/// From here on, those whose tasks wait for the results of starts: each start has one.
+pub const CALLERS: Who = 20;
+
 /// What Step Functions says is at most this old, and nothing else takes as long.
 pub const TICK: Duration = Duration::from_secs(30);
 
@@ -93,6 +96,10 @@ pub fn which(key: &str) -> Option<KeyNo> {
 pub fn holder(who: Who) -> Holder {
     let name = match who {
         PROGRAM => "a program".to_owned(),
+        CALLERS.. => format!(
+            "arn:aws:states:eu-west-1:123456789012:execution:calls:c{}",
+            who - CALLERS
+        ),
         _ => format!("arn:aws:states:eu-west-1:123456789012:execution:machine:e{who}"),
     };
     Holder::new(name).expect("a short name")
@@ -100,8 +107,12 @@ pub fn holder(who: Who) -> Holder {
 
 /// Whose name this is.
 pub fn who(holder: &Holder) -> Who {
-    let number = holder.as_str().rsplit(":e").next();
-    number.and_then(|n| n.parse().ok()).unwrap_or(PROGRAM)
+    let after = |prefix| {
+        let number = holder.as_str().rsplit(prefix).next();
+        number.and_then(|n| n.parse::<Who>().ok())
+    };
+    let caller = || Some(CALLERS + after(":c")?);
+    after(":e").or_else(caller).unwrap_or(PROGRAM)
 }
 
 /// The state machine of all executions.
@@ -168,11 +179,6 @@ pub fn nobody() -> RequestDigest {
 /// The token of the task that waits for the result of a start, of its n-th attempt.
 pub fn result_token(who: Who, n: u8) -> TaskToken {
     TaskToken::new(format!("result {who}.{n}")).expect("a short name")
-}
-
-/// The execution of such a task.
-pub fn result_caller() -> Holder {
-    Holder::new("arn:aws:states:eu-west-1:123456789012:execution:calls:one").expect("valid")
 }
 
 /// Whose start's result it is for, and of which attempt.

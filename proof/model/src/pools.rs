@@ -41,8 +41,7 @@ pub fn holds(world: &World, state: &mut State) {
 fn forgets(world: &World, state: &mut State, table: &Table) {
     let is_entry = |who: Who| {
         let key = table.views(world.key_of(who)).iter().zip(0_u64..);
-        let first = table.row(world.key_of(who));
-        let is_closed = first.is_some_and(|row| !row.may_be_granted());
+        let is_closed = table.view(world.key_of(who), 0).limited;
         let mut grants = key.filter(|(view, _)| view.holder == Some(who) && view.waits_in_pool);
         !is_closed
             && grants
@@ -51,7 +50,7 @@ fn forgets(world: &World, state: &mut State, table: &Table) {
     let waiting = (0..).take(state.executions.len());
     let waiting = waiting.filter(|who| waits(world, state, table, *who) && is_entry(*who));
     let waiting = waiting.fold(0, |all, who: Who| all | 1 << who);
-    for owed in &mut state.seen.owed {
+    for owed in state.seen.owed.as_flattened_mut() {
         *owed &= waiting | SERVED;
     }
 }
@@ -94,7 +93,7 @@ pub fn wrote(world: &World, state: &mut State, (before, after): (&Table, &Table)
         for key in (0..POOL).filter(|key| *key != world.key_of(*who)) {
             let mut all = after.waiting.iter();
             let is_before = !all.any(|(other, _)| world.key_of(*other) == key);
-            let owed = &mut state.seen.owed[usize::from(key)];
+            let owed = &mut state.seen.owed[usize::from(key)][0];
             if is_before && *owed & SERVED != 0 {
                 *owed |= 1 << who;
             }
@@ -112,20 +111,20 @@ pub fn wrote(world: &World, state: &mut State, (before, after): (&Table, &Table)
     }
 }
 
-/// The pool serves the key of this execution: nobody waits who waited when it did so before.
+/// The pool serves the key of this execution: nobody waits who waited when it did so before, as often as the key has permits.
 fn serves(world: &World, state: &mut State, who: Who, queue: &[(Who, u64)]) {
     let key = world.key_of(who);
-    for owed in &mut state.seen.owed {
+    for owed in state.seen.owed.as_flattened_mut() {
         *owed &= !(1 << who);
     }
-    let owed = &mut state.seen.owed[usize::from(key)];
+    let permits = world.scope.permits.map_or(1, usize::from);
+    let owed = &mut state.seen.owed[usize::from(key)][..permits];
     let others = queue.iter().map(|(other, _)| *other);
     let others = others.filter(|other| world.key_of(*other) != key);
-    let is_fair = *owed & !SERVED == 0;
-    *owed = others.fold(SERVED, |all, other| all | 1 << other);
-    if world.scope.permits.unwrap_or(1) == 1 {
-        state.seen.must(is_fair, Invariant::L8);
-    }
+    let is_fair = owed[permits - 1] & !SERVED == 0;
+    owed.rotate_right(1);
+    owed[0] = others.fold(SERVED, |all, other| all | 1 << other);
+    state.seen.must(is_fair, Invariant::L8);
 }
 
 /// Somebody has a key and waits for a permit, and the pool has room.

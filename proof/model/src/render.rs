@@ -3,7 +3,7 @@
 use super::{
     actions::{Action, Fate},
     library::{Call, Next, Table},
-    names::{self, KeyNo, POOL, Who},
+    names::{self, CALLERS, KeyNo, POOL, Who},
     seam::Ask,
     state::State,
     world::World,
@@ -21,6 +21,9 @@ pub fn step(world: &World, action: &Action, after: &State) -> String {
 }
 
 fn name(who: Who) -> String {
+    if let Some(of) = who.checked_sub(CALLERS) {
+        return format!("{}'s caller", name(of));
+    }
     char::from(b'A' + who).to_string()
 }
 
@@ -87,6 +90,7 @@ fn what(world: &World, action: &Action) -> String {
         Action::Repeats(who) => format!("an operator repeats {}", name(*who)),
         Action::Dismisses(who) => format!("an operator dismisses {}", name(*who)),
         Action::Begins(who) => format!("an operator begins {}", name(*who)),
+        Action::CallerEnds(who) => format!("{}'s caller is stopped", name(*who)),
         Action::IsToldRedriven(who) => format!("the event that {} runs again arrives", name(*who)),
     }
 }
@@ -144,7 +148,7 @@ fn asks(ask: &Ask) -> String {
         Ask::Begin(execution, ..) => format!("StartExecution {}", name(names::who(execution))),
         Ask::Input(_) => "asks for the input".into(),
         Ask::Outcome(_) => "asks for the result".into(),
-        Ask::Stop(execution) => format!("stops {}", name(names::who(execution))),
+        Ask::Stop(execution, _) => format!("stops {}", name(names::who(execution))),
         Ask::Redrives(_) => "asks about redrives".into(),
     }
 }

@@ -1,13 +1,13 @@
 //! Tasks that wait for the results of starts, and what they are told.
 
-use leasehold::{Delivery, Failure, Outcome as ComesTo, StartStatus};
+use leasehold::{Delivery, Execution, Failure, Outcome as ComesTo, StartStatus};
 
 use super::{
     flaws::Flaw,
     invariants::Invariant,
     library::Outcome,
-    names::{self, Who},
-    seam::Ask,
+    names::{self, Tick, Who},
+    seam::{Answer, Ask},
     state::{Executing, Standing, State},
     world::World,
 };
@@ -22,6 +22,12 @@ pub struct Task {
     token: u8,
     pub waits: bool,
     told: Option<Told>,
+    /// The function that brought this token has accepted the start.
+    accepted: bool,
+    /// When the execution of the task was stopped.
+    over: Option<Tick>,
+    /// Nothing else ends the started one, because of that.
+    pub must_stop: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -34,7 +40,15 @@ enum Told {
 
 impl Task {
     pub fn waits_with(&mut self, token: u8) {
-        (self.token, self.waits) = (token, true);
+        (self.token, self.waits, self.accepted) = (token, true, false);
+    }
+
+    pub const fn is_accepted(&self) -> bool {
+        self.accepted
+    }
+
+    pub const fn has_no_caller(&self) -> bool {
+        self.over.is_some()
     }
 
     pub const fn is_waited_for_with(&self, token: u8) -> bool {
@@ -48,10 +62,36 @@ impl Task {
             Outcome::Failed | Outcome::NotStarted | Outcome::AnotherInput
         );
         self.waits &= self.token != token || !is_error;
+        self.accepted |= self.token == token && !is_error;
+    }
+}
+
+impl Executing {
+    /// The execution is stopped whose task waits for this one.
+    pub fn loses_its_caller(&mut self, now: Tick) {
+        let task = &mut self.task;
+        // What has failed once was the result, whether or not it is redriven.
+        let has_ended = self.ended.is_some();
+        task.must_stop = task.waits && task.accepted && !has_ended;
+        (task.waits, task.over) = (false, Some(now));
     }
 }
 
 impl World {
+    /// What Step Functions says of the execution whose task waits for a start.
+    pub fn says_of_caller(&self, state: &State, of: Who) -> Vec<Answer> {
+        let over = state.executions[usize::from(of)].task.over;
+        let seems_over = over.or_else(|| self.is(Flaw::CallersSeemOver).then_some(state.now));
+        let ended = seems_over.map(|at| Execution::Ended {
+            stopped_at: names::instant(at),
+            redrivable: true,
+            all_answered: true,
+        });
+        let runs = over.is_none_or(|at| at == state.now);
+        let all = ended.into_iter().chain(runs.then_some(Execution::Running));
+        all.map(Answer::Execution).collect()
+    }
+
     /// What an execution has come to.
     pub fn comes_to(&self, who: Who, executing: &Executing, standing: &Standing) -> ComesTo {
         if executing.began.is_none() || !standing.began {
@@ -95,7 +135,10 @@ impl World {
                 let has_succeeded = ended.is_some_and(|end| !end.redrivable);
                 (Told::Output, has_succeeded && output == names::output(who))
             }
-            (_, FAILED) => (Told::Failure, ended.is_some_and(|end| end.redrivable)),
+            (_, FAILED) => {
+                let has_failed = ended.is_some_and(|end| end.redrivable);
+                (Told::Failure, has_failed || executing.redriven > 0)
+            }
             (_, "Lease.Superseded") => {
                 let is_away = matches!(status, Some(StartStatus::Superseded(_)));
                 (Told::Refusal, is_away)
@@ -106,8 +149,10 @@ impl World {
             }
             _ => (Told::Refusal, is_purged && !has_begun),
         };
+        // Each end of one that is redriven may be told, by whoever has seen it.
+        let is_another = is_purged || executing.redriven > 0;
         let task = &mut executing.task;
-        let is_same = task.told.is_none_or(|before| before == told) || is_purged;
+        let is_same = task.told.is_none_or(|before| before == told) || is_another;
         let waits = task.is_waited_for_with(token);
         if waits {
             (task.waits, task.told) = (false, Some(told));

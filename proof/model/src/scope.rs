@@ -54,6 +54,7 @@ pub struct Budget {
     /// An execution that has given the key back asks for it once more.
     pub round: u8,
     pub fail: u8,
+    /// An execution succeeds that need not: it holds for itself, or is to be stopped.
     pub end: u8,
     pub redrive: u8,
     pub evict: u8,
@@ -74,6 +75,8 @@ pub struct Budget {
     /// be read.
     pub deny: u8,
     pub throttle: u8,
+    /// Calls and questions that the role may not make, for now.
+    pub forbid: u8,
     /// Whether the index falls behind the table, and how often it catches up.
     pub index: u8,
     /// An operator freezes the key, or takes that back.
@@ -88,6 +91,8 @@ pub struct Budget {
     pub repeat: u8,
     pub dismiss: u8,
     pub begin: u8,
+    /// Executions are stopped whose tasks wait for starts.
+    pub caller: u8,
 }
 
 pub const NOTHING: Budget = Budget {
@@ -113,6 +118,7 @@ pub const NOTHING: Budget = Budget {
     other: 0,
     deny: 0,
     throttle: 0,
+    forbid: 0,
     index: 0,
     freeze: 0,
     release: 0,
@@ -121,6 +127,7 @@ pub const NOTHING: Budget = Budget {
     repeat: 0,
     dismiss: 0,
     begin: 0,
+    caller: 0,
 };
 
 /// What an execution does whose task has failed.
@@ -227,6 +234,8 @@ pub struct Scope {
     pub operated: &'static [KeyNo],
     /// A task waits for the result of each start.
     pub results: bool,
+    /// And what is started stops with the execution of that task.
+    pub stops: bool,
     pub budget: Budget,
 }
 
@@ -238,6 +247,7 @@ impl Budget {
             Answer::Throttled | Answer::Receipt(Receipt::Unreadable) => {
                 self.throttle = self.throttle.saturating_sub(1);
             }
+            Answer::Denied => self.forbid -= 1,
             _ => {}
         }
     }
@@ -294,6 +304,7 @@ const SMALL: Scope = Scope {
     pool: None,
     operated: &[0],
     results: false,
+    stops: false,
     budget: NOTHING,
 };
 

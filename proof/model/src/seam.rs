@@ -41,7 +41,7 @@ pub enum Ask {
     Input(Holder),
     /// Its input too.
     Outcome(Holder),
-    Stop(Holder),
+    Stop(Holder, StopFor),
     Redrives(Holder),
 }
 
@@ -55,7 +55,7 @@ impl Ask {
     pub const fn calls(&self) -> bool {
         matches!(
             self,
-            Self::Succeed(..) | Self::Fail(..) | Self::Begin(..) | Self::Stop(_)
+            Self::Succeed(..) | Self::Fail(..) | Self::Begin(..) | Self::Stop(..)
         )
     }
 
@@ -103,6 +103,7 @@ pub enum Answer {
     Outcome(Outcome),
     Redrives(Option<Redrives>),
     Throttled,
+    Denied,
     /// None came.
     None,
 }
@@ -371,9 +372,7 @@ impl Engine for Seam {
                 }
                 Question::Input(execution) => Ask::Input(execution),
                 Question::Outcome(execution) => Ask::Outcome(execution),
-                Question::Stop(execution, _, StopFor::Another | StopFor::Redrive) => {
-                    Ask::Stop(execution)
-                }
+                Question::Stop(execution, _, why) => Ask::Stop(execution, why),
                 Question::Redrives(execution) if self.get().watches => Ask::Redrives(execution),
                 other => return other.unknown(),
             };
@@ -386,6 +385,13 @@ impl Engine for Seam {
                 Answer::Input(input) => input.into(),
                 Answer::Outcome(said) => said.into(),
                 Answer::Redrives(redrives) => redrives.into(),
+                Answer::Denied => {
+                    return Err(Error::Denied {
+                        action: "states",
+                        resource: String::new(),
+                        source: Cause::said("not allowed"),
+                    });
+                }
                 Answer::Throttled => {
                     return Err(Error::Throttled {
                         action: "states:StartExecution",

@@ -1,14 +1,17 @@
 //! Step Functions: what it says of executions, and what calls do there.
 
+use std::time::Duration;
+
 use leasehold::{
-    Begun, Delivery, Execution, Holder, Receipt, Redrives, Stands, TaskToken, Timestamp,
+    Begun, Delivery, Execution, Holder, Outcome, Receipt, Redrives, Stands, StopFor, TaskToken,
+    Timestamp,
 };
 
 use super::{
     flaws::Flaw,
     invariants::Invariant,
     library::Call,
-    names::{self, Input, Who},
+    names::{self, CALLERS, Input, Who},
     scope::Budget,
     seam::{Answer, Ask},
     state::{Executing, Phase, Standing, State},
@@ -25,15 +28,21 @@ impl World {
             | Ask::Input(holder)
             | Ask::Outcome(holder)
             | Ask::Redrives(holder)
-            | Ask::Stop(holder) => names::who(holder),
+            | Ask::Stop(holder, _) => names::who(holder),
             Ask::Begin(..) => return refusals(&state.left),
+            Ask::Succeed(..) | Ask::Fail(..) if state.left.forbid > 0 => {
+                return vec![Answer::Denied];
+            }
             _ => return Vec::new(),
         };
+        if let Some(of) = of.checked_sub(CALLERS) {
+            return self.says_of_caller(state, of);
+        }
         let Some(executing) = state.executions.get(usize::from(of)) else {
             return vec![Answer::Execution(Execution::Unknown)];
         };
         let mut all = Vec::new();
-        let fails = state.left.throttle > 0 && !matches!(ask, Ask::Stop(_));
+        let fails = state.left.throttle > 0 && !matches!(ask, Ask::Stop(..));
         // What is most recent comes first.
         for standing in executing.standings.iter().rev() {
             let says = match ask {
@@ -65,6 +74,14 @@ impl World {
             if !all.contains(&says) {
                 all.push(says);
             }
+        }
+        let runs = Answer::Outcome(Outcome::Runs);
+        if matches!(ask, Ask::Outcome(_)) && all.len() > 1 && all.contains(&runs) {
+            // With what it has ended is shown later than that.
+            all.push(Answer::Outcome(Outcome::Incomplete));
+        }
+        if state.left.forbid > 0 {
+            all.push(Answer::Denied);
         }
         if fails {
             all.push(match ask {
@@ -143,13 +160,17 @@ impl World {
                     Answer::Delivery(Delivery::Delivered)
                 })
             }
-            Ask::Fail(token, _) => {
+            Ask::Fail(token, error) => {
                 let waits = waiting_with(state, token).filter(|_| !self.is(Flaw::NobodyIsSentAway));
                 let Some(executing) = waits else {
                     return Some(Answer::Delivery(Delivery::Refused));
                 };
                 executing.phase = Phase::Failed;
                 executing.stands();
+                let asked = executing.asked;
+                let is_over = state.now >= asked + self.scope.wait;
+                let is_late = error == "Lease.QueueTimeout";
+                state.seen.must(!is_late || is_over, Invariant::Early);
                 Answer::Delivery(Delivery::Delivered)
             }
             Ask::Waits(token) => Answer::Yes(
@@ -161,7 +182,9 @@ impl World {
                     }),
             ),
             Ask::Begin(holder, input, _) => self.begins(state, (names::who(holder), call), input),
-            Ask::Stop(holder) => stops(state, holder),
+            Ask::Stop(_, StopFor::Caller) if self.is(Flaw::CalledOnesRunOn) => Answer::Yes(true),
+            Ask::Stop(_, StopFor::Redrive) if self.is(Flaw::RedrivenOnesRunOn) => Answer::Yes(true),
+            Ask::Stop(holder, _) => stops(state, holder),
             _ => return None,
         })
     }
@@ -200,6 +223,7 @@ fn refusals(left: &Budget) -> Vec<Answer> {
     let all = [
         (left.deny, Answer::Begun(refused)),
         (left.throttle, Answer::Throttled),
+        (left.forbid, Answer::Denied),
     ];
     let may = all.into_iter().filter(|(left, _)| *left > 0);
     may.map(|(_, answer)| answer).collect()
@@ -211,7 +235,9 @@ fn redrives(executing: &Executing, standing: &Standing) -> Redrives {
         Some(end) if end.redrivable => Stands::Redrivable,
         Some(_) => Stands::Final,
     };
-    let at = (standing.redriven > 0).then(|| names::instant(executing.redriven_at));
+    // Late in its half minute: whatever was written in it before was written before.
+    let late = Duration::from_millis(900);
+    let at = (standing.redriven > 0).then(|| names::instant(executing.redriven_at).plus(late));
     let count = standing.redriven.into();
     Redrives { stands, count, at }
 }

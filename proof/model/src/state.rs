@@ -57,8 +57,8 @@ pub struct Seen {
     pub tokens: [u64; ROWS],
     /// When each row opens, as its last grant has said.
     pub opens_at: [Option<Timestamp>; ROWS],
-    /// Who waited in the pool when it last served each key, and waits still, as bits.
-    pub owed: [u8; KEYS],
+    /// Who waited in the pool when it last served each key, and the time before that, and waits still, as bits.
+    pub owed: [[u8; PERMITS]; KEYS],
     /// Requests that were granted the key, and not as if it had not been.
     pub granted: Vec<Granted>,
     /// Requests of which two calls were under way at once, and that may have been granted two permits.
@@ -69,6 +69,8 @@ pub struct Seen {
     pub accepted: [u8; 4],
     /// Starts whose items were purged, as bits.
     pub purged: u8,
+    /// Starts of which somebody might not ask whether they have begun, as bits: they may count as failed.
+    pub unasked: u8,
     /// Leases with a deadline that were released.
     pub released: Vec<LeaseNo>,
     /// When the table was changed last, where that matters.
@@ -106,6 +108,8 @@ pub struct Executing {
     /// How many task tokens it has had, or how often its start was asked for, and which request it is at.
     pub tokens: u8,
     pub request: u8,
+    /// When it first asked by that request.
+    pub asked: Tick,
     /// What it was told that it has, and the permit of the pool that goes with it.
     pub lease: Option<LeaseNo>,
     pub permit: Option<LeaseNo>,
@@ -131,6 +135,8 @@ pub struct Executing {
     /// How often it was redriven, and when that was last.
     pub redriven: u8,
     pub redriven_at: Tick,
+    /// When it last ran by a redrive without what it needs.
+    pub beside: Option<Tick>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -184,6 +190,7 @@ impl Executing {
             phase: Phase::Idle,
             tokens: 0,
             request: 0,
+            asked: 0,
             lease: None,
             permit: None,
             clock: 0,
@@ -198,6 +205,7 @@ impl Executing {
             began,
             redriven: 0,
             redriven_at: 0,
+            beside: None,
         };
         new.stands();
         new
@@ -239,6 +247,7 @@ impl Executing {
 /// It ends. Whatever of it is at work goes on for as long as a Lambda function may.
 pub fn is_over(executing: &mut Executing, now: Tick, redrivable: bool, all_answered: bool) {
     executing.phase = Phase::Over;
+    executing.task.must_stop = false;
     executing.ended = Some(End {
         stopped: now,
         redrivable,

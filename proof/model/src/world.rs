@@ -20,6 +20,7 @@ use super::{
     scope::{Clocks, FirstCall, Kind, Scope},
     seam::{Answer, Ask},
     state::{Executing, Late, Phase, Seen, State, is_over},
+    stops,
 };
 
 pub struct World {
@@ -179,6 +180,9 @@ impl World {
     /// An event asks for a start.
     fn asks_for_a_start(&self, state: &mut State, who: Who, input: Input) {
         let executing = &mut state.executions[usize::from(who)];
+        if executing.tokens == 0 {
+            executing.asked = state.now;
+        }
         executing.tokens += 1;
         if self.scope.results {
             executing.task.waits_with(executing.tokens);
@@ -200,6 +204,9 @@ impl World {
     /// A task that waits in the queue.
     pub fn waits(&self, state: &mut State, who: Who, anew: bool) {
         let executing = &mut state.executions[usize::from(who)];
+        if executing.tokens == 0 || anew {
+            executing.asked = state.now;
+        }
         executing.tokens += 1;
         executing.request += u8::from(anew);
         executing.phase = Phase::Waiting;
@@ -291,6 +298,9 @@ impl World {
         }
         let place = state.calls.iter().position(|other| *other == node)?;
         state.calls.remove(place);
+        if let (Ask::Stop(execution, why), true) = (&*ask, fate != Fate::Dies) {
+            stops::is_sent(self, state, names::who(execution), *why);
+        }
         let answer = match fate {
             Fate::Dies => {
                 state.left.crash -= 1;
@@ -314,6 +324,9 @@ impl World {
                 mut all => {
                     let answer = all.swap_remove(which - usize::from(ask.acts()));
                     state.left.refuses(&answer);
+                    if let (Ask::Input(of), Answer::Denied) = (&*ask, &answer) {
+                        state.seen.unasked |= 1 << names::who(of);
+                    }
                     self.forgets_too_early(state, &ask, &answer);
                     self.library.answer(answer)
                 }
@@ -550,7 +563,9 @@ impl World {
                 self.begin(state, call);
             }
             Action::Succeeds(who) => {
-                state.left.end -= u8::from(!self.is_start(who));
+                let is_late = stops::is_to_be_stopped(self, state, who);
+                let counts = is_late || !self.is_start(who);
+                state.left.end = state.left.end.saturating_sub(counts.into());
                 state.executions[usize::from(who)].work = None;
                 state.executions[usize::from(who)].lease = None;
                 state.ends_with(who, false, false);
@@ -579,6 +594,7 @@ impl World {
                         Phase::Section
                     } else {
                         executing.lease = None;
+                        executing.beside = Some(state.now);
                         Phase::Without
                     };
                     executing.stands();
@@ -647,6 +663,11 @@ impl World {
                 let call = Call::Begin(who, state.left.begin);
                 self.begin(state, call);
             }
+            Action::CallerEnds(who) => {
+                state.left.caller -= 1;
+                let now = state.now;
+                state.executions[usize::from(who)].loses_its_caller(now);
+            }
             Action::IsToldRedriven(who) => {
                 state.left.reap -= 1;
                 let call = Call::Redriven(who, state.left.reap);
@@ -697,6 +718,9 @@ impl World {
         state.now += ticks;
         let now = state.now;
         for executing in &mut state.executions {
+            if executing.beside.is_some() && executing.phase == Phase::Without {
+                executing.beside = Some(now);
+            }
             executing.work = executing.work.filter(|(_, until)| now < *until);
             let latest = executing.standings.pop();
             if !self.is(Flaw::AnswersAreOlder) {

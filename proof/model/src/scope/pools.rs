@@ -50,7 +50,7 @@ worlds! {
     P_KEPT "pool-kept" "the key and its permit are kept for a redrive, and proved after it" { keep: [1; 4] } fail: 1, redrive: 1, tick: 1;
     P_STARTS_KEPT "pool-starts-kept" "the same of a start" { kinds: STARTS, keep: [1; 4] } fail: 1, redrive: 1, look: 1, tick: 1;
     P_STARTS_REDRIVEN "pool-starts-redriven" "an execution is redriven, with neither key nor permit" { kinds: STARTS } fail: 1, redrive: 1, reap: 1, tick: 1;
-    P_STARTS_WATCHED "pool-starts-watched" "the same, and it gets both again, or is stopped" { kinds: STARTS, watches: true } fail: 1, redrive: 1, reap: 2;
+    P_STARTS_WATCHED "pool-starts-watched" "the same, and it gets both again, or is stopped" { kinds: STARTS, watches: true } fail: 1, redrive: 1, reap: 2, end: 1;
     P_MIXED "pool-mixed" "an execution with a task token has the permit, and a start waits in the pool" { kinds: [Kind::Plain, START, START, START] } look: 1, crash: 1;
     P_MIXED_BEHIND "pool-mixed-behind" "a start has the permit, and an execution with a task token waits in the pool" { kinds: [START, Kind::Plain, START, START] } reap: 1, crash: 1;
 }

@@ -25,5 +25,6 @@ worlds! {
     R_AWAY "starts-result-away" "a later start sends away who waits" { executions: 3, begun: 2, kinds: [START, START, Kind::Start(Held::Latest), START] } reap: 1, crash: 1;
     R_DISMISSED "starts-result-dismissed" "an operator dismisses what waits or has failed" { executions: 2, begun: 1 } deny: 1, dismiss: 1, reap: 1, crash: 1;
     R_SKIPS "starts-result-skips" "one that does not wait for the key asks twice" { executions: 2, begun: 1, kinds: [START, Kind::Start(Held::Skip), START, START] } again: 1, reap: 1, crash: 1;
+    R_CALLER "starts-result-caller" "what was started stops with the execution of the task" { executions: 2, begun: 1, stops: true } caller: 1, reap: 1, end: 1, crash: 1;
     R_POOL "starts-result-pool" "the start waits in a pool, and is dismissed or begins" { executions: 2, begun: 2, keys: [0, 1, 0, 1], pool: Some(1) } dismiss: 1, reap: 1, crash: 1;
 }

@@ -34,6 +34,7 @@ worlds! {
     S_DENIED "starts-denied" "a call is late, and those after it are refused for good" { executions: 1, begun: 1, ticks: LATEST, first_call: FirstCall::Late } look: 2, lost: 1, deny: 1, tick: 3;
     S_SLOW "starts-slow" "a caller is slow, and those after it are refused for good" { executions: 1, begun: 1, ticks: LATEST, first_call: FirstCall::Slow } look: 2, deny: 1, tick: 3;
     S_THROTTLED "starts-throttled" "limits of the account" { begun: 1 } reap: 1, look: 1, throttle: 2;
+    S_FORBIDDEN "starts-forbidden" "a call or a question that the role may not make" { begun: 1 } reap: 1, look: 1, forbid: 1;
     S_AGAIN "starts-again" "an event comes again, and functions die" { executions: 1, begun: 0 } again: 1, crash: 1, look: 1;
     S_THRICE "starts-thrice" "an event comes thrice" { executions: 1, begun: 0 } again: 2;
     S_OTHER "starts-other" "starts of one name with different inputs" { executions: 1, begun: 0 } other: 1, again: 1;
@@ -48,7 +49,7 @@ worlds! {
     S_NESTED "starts-nested" "what was started has a section of the same key, and another waits" {} nest: 1, reap: 1, look: 1, crash: 1;
     S_KEPT "starts-kept" "a lease is kept for a redrive" { keep: [1; 4] } fail: 1, redrive: 1, look: 1, tick: 1;
     S_REDRIVEN "starts-redriven" "an execution is redriven, without its lease" {} fail: 1, redrive: 1, reap: 1, tick: 1;
-    S_WATCHED "starts-watched" "the same, and it gets the key again, or is stopped" { watches: true } fail: 1, redrive: 1, reap: 1, tick: 1;
+    S_WATCHED "starts-watched" "the same, and it gets the key again, or is stopped" { watches: true } fail: 1, redrive: 1, reap: 1, end: 1, tick: 1;
     S_FOREIGN_RUNS "starts-foreign-runs" "the name is used by somebody else's execution, which runs" { begun: 0, foreign: Some(true) } again: 1;
     S_FOREIGN_OVER "starts-foreign-over" "the name is used by somebody else's execution, which is over" { begun: 0, foreign: Some(false) } again: 1;
     S_PURGED "starts-purged" "a settled start's item is purged, and its event comes again" { executions: 1, begun: 0 } purge: 1, again: 1, other: 1, deny: 1, tick: 1;

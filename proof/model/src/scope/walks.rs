@@ -13,6 +13,13 @@ const WAYS: [Kind; 4] = [
     Kind::Start(Held::Skip),
 ];
 
+const AT_ONCE: [Kind; 4] = [
+    START,
+    Kind::Start(Held::Fail),
+    START,
+    Kind::Start(Held::Skip),
+];
+
 /// Much happens.
 const MUCH: Budget = Budget {
     tick: 16,
@@ -32,10 +39,16 @@ const MUCH: Budget = Budget {
     freeze: 2,
     index: 4,
     throttle: 2,
+    forbid: 1,
     ask: 12,
     write: 3,
     jump: 2,
     again: 3,
+    other: 1,
+    deny: 1,
+    repeat: 1,
+    dismiss: 1,
+    begin: 1,
     nest: 1,
     release: 1,
     ..NOTHING
@@ -68,14 +81,18 @@ worlds! {
     W_KEPT "walk-kept" "leases are kept for a redrive, and half of them are not proven after it" { keep: [1, 2, 0, 1], guarded: [false, true, true, false] };
     W_SUSPENDED "walk-suspended" "executions wait with task tokens, and functions stand still for minutes" { kinds: KINDS, keep: [0, 1, 0, 0], life: 8 };
     W_SUSPENDED_STARTS "walk-suspended-starts" "starts, and the same" { kinds: MIXED, life: 8 };
-    W_STARTS "walk-starts" "starts, in every way" { kinds: WAYS };
-    W_STARTS_PERMITS "walk-starts-permits" "starts for two permits" { kinds: [START; 4], permits: Some(2) } deny: 1, repeat: 1, dismiss: 1, begin: 1, other: 1;
-    W_STARTS_WATCHED "walk-starts-watched" "starts that are redriven get their key again, or are stopped" { kinds: [START; 4] };
+    W_STARTS "walk-starts" "starts, in every way" { kinds: WAYS, passes: true };
+    W_STARTS_AT_ONCE "walk-starts-at-once" "starts that wait, and those that do not" { kinds: AT_ONCE } purge: 1;
+    W_STARTS_LEAVING "walk-starts-leaving" "starts wait for a minute at most, and the key stays closed after each grant" { kinds: WAYS, wait: 2, at_least: 2 };
+    W_STARTS_PERMITS "walk-starts-permits" "starts for two permits" { kinds: AT_ONCE, permits: Some(2), passes: true };
+    W_STARTS_WATCHED "walk-starts-watched" "starts that are redriven get their key again, or are stopped" { kinds: WAYS, passes: true } look: 16, reap: 8, fail: 4, redrive: 4;
     W_STARTS_KEPT "walk-starts-kept" "starts whose keys are kept for a redrive" { kinds: [START; 4], keep: [1, 2, 0, 1], passes: true };
     W_MIXED "walk-mixed" "starts, and executions that wait with task tokens" { kinds: MIXED };
-    W_RESULTS "walk-results" "tasks wait for the results of starts" { kinds: [START; 4], results: true } redrive: 0, deny: 1, dismiss: 1;
+    W_RESULTS "walk-results" "tasks wait for the results of starts" { kinds: WAYS, results: true };
+    W_CALLERS "walk-callers" "the same, and what was started stops with the execution of the task" { kinds: WAYS, results: true, stops: true } caller: 3;
     W_POOL "walk-pool" "two tenants and a pool of one" { keys: [0, 1, 0, 1], pool: Some(1), operated: &[0, 1, POOL] } nest: 0;
     W_POOL_STARTS "walk-pool-starts" "the same of starts, and of executions that wait with task tokens" { kinds: MIXED, keys: [0, 1, 1, 0], pool: Some(1), operated: &[0, 1, POOL] } nest: 0;
+    W_POOL_WAYS "walk-pool-ways" "starts in every way, which are redriven" { kinds: WAYS, keys: [0, 1, 1, 0], pool: Some(1), operated: &[0, 1, POOL] } look: 16, reap: 8, nest: 0, fail: 4, redrive: 4;
     W_POOL_TWO "walk-pool-two" "the same with two permits of each" { kinds: MIXED, keys: [0, 1, 1, 0], permits: Some(2), pool: Some(2), operated: &[0, 1, POOL] } nest: 0;
 }
 
