@@ -263,7 +263,8 @@ fn wrote_row(
         let is_told =
             executing.is_some_and(|it| it.shown.contains(&lease) || it.lease == Some(lease));
         match call {
-            Call::Evict(..) if matches!(ask.row(), Some((_, Change::ReplaceIfUnchanged(swap))) if swap.head == Head::Any) =>
+            // What is forced is remembered; what is taken back is as if it had not been granted.
+            Call::Evict(..) if matches!(ask.row(), Some((_, Change::ReplaceIfUnchanged(swap))) if swap.head == Head::Any && was.request.as_ref().is_some_and(|it| swap.row.remembers(it))) =>
             {
                 state.evicted.push(lease);
                 state.evicted.sort_unstable();
@@ -411,8 +412,10 @@ fn comes_to_rest(world: &World, state: &mut State) {
             world.begin(state, Call::Limit(100, *key, false));
             world.finish(state);
         }
+        // Two operators at once may have left one permit of several as the other wanted it.
         let table = world.library.table(state.table);
-        if table.row(*key).is_some_and(|row| row.frozen.is_some()) {
+        let frozen = table.row(*key).is_some_and(|row| row.frozen.is_some());
+        if frozen || table.views(*key).iter().any(|view| view.limited) {
             world.begin(state, Call::Freeze(100, *key, false));
             world.finish(state);
         }

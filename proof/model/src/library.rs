@@ -566,19 +566,16 @@ impl Library {
         let answered = |running: &mut Running, (at, answer): (Tick, AnswerNo)| {
             running.answered(at, self.answered_with(answer))
         };
-        let (running, next) = match (stands, log.last()) {
-            (Some(mut running), Some(last)) => {
-                let next = answered(&mut running, *last);
-                (running, next)
+        let (running, next) = if let (Some(mut running), Some(last)) = (stands, log.last()) {
+            let next = answered(&mut running, *last);
+            (running, next)
+        } else {
+            let (mut running, mut next) =
+                Running::begin(&self.callers, call, *self.calls.get(call));
+            for given in &log {
+                next = answered(&mut running, *given);
             }
-            _ => {
-                let (mut running, mut next) =
-                    Running::begin(&self.callers, call, *self.calls.get(call));
-                for given in &log {
-                    next = answered(&mut running, *given);
-                }
-                (running, next)
-            }
+            (running, next)
         };
         let stands = Mutex::new(Some(running).filter(|_| self.is_walked && next.is_ok()));
         let next = match next {

@@ -132,6 +132,11 @@ pub fn waits_in_vain(world: &World, state: &State) -> bool {
     let table = world.library.table(state.table);
     let held = table.views(POOL).iter().filter(|view| view.lease.is_some());
     let has_room = held.count() < world.scope.pool.map_or(0, usize::from);
-    let waits = table.of_keys().any(|view| view.waits_in_pool);
-    has_room && waits
+    // A second permit of one request is nobody's wait: its holder was told of the first.
+    let mut views = table.of_keys().filter(|view| view.waits_in_pool);
+    has_room
+        && views.any(|view| {
+            view.holder
+                .is_some_and(|who| waits(world, state, &table, who))
+        })
 }

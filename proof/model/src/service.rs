@@ -247,7 +247,9 @@ fn stops(state: &mut State, holder: &Holder) -> Answer {
     let who = names::who(holder);
     let executing = &state.executions[usize::from(who)];
     if executing.runs() {
-        state.ends_with(who, true, true);
+        // What gives its lease back has nothing else at work.
+        let works = executing.phase != Phase::Releasing;
+        state.ends_with(who, true, works);
     }
     Answer::Yes(state.executions[usize::from(who)].began.is_some())
 }

@@ -84,12 +84,12 @@ worlds! {
     W_STARTS "walk-starts" "starts, in every way" { kinds: WAYS, passes: true };
     W_STARTS_AT_ONCE "walk-starts-at-once" "starts that wait, and those that do not" { kinds: AT_ONCE } purge: 1;
     W_STARTS_LEAVING "walk-starts-leaving" "starts wait for a minute at most, and the key stays closed after each grant" { kinds: WAYS, wait: 2, at_least: 2 };
-    W_STARTS_PERMITS "walk-starts-permits" "starts for two permits" { kinds: AT_ONCE, permits: Some(2), passes: true };
+    W_STARTS_PERMITS "walk-starts-permits" "starts for two permits" { kinds: AT_ONCE, permits: Some(2), passes: true } limit: 0;
     W_STARTS_WATCHED "walk-starts-watched" "starts that are redriven get their key again, or are stopped" { kinds: WAYS, passes: true } look: 16, reap: 8, fail: 4, redrive: 4;
     W_STARTS_KEPT "walk-starts-kept" "starts whose keys are kept for a redrive" { kinds: [START; 4], keep: [1, 2, 0, 1], passes: true };
     W_MIXED "walk-mixed" "starts, and executions that wait with task tokens" { kinds: MIXED };
-    W_RESULTS "walk-results" "tasks wait for the results of starts" { kinds: WAYS, results: true };
-    W_CALLERS "walk-callers" "the same, and what was started stops with the execution of the task" { kinds: WAYS, results: true, stops: true } caller: 3;
+    W_RESULTS "walk-results" "tasks wait for the results of starts" { kinds: WAYS, results: true } repeat: 0;
+    W_CALLERS "walk-callers" "the same, and what was started stops with the execution of the task" { kinds: WAYS, results: true, stops: true } caller: 3, repeat: 0;
     W_POOL "walk-pool" "two tenants and a pool of one" { keys: [0, 1, 0, 1], pool: Some(1), operated: &[0, 1, POOL] } nest: 0;
     W_POOL_STARTS "walk-pool-starts" "the same of starts, and of executions that wait with task tokens" { kinds: MIXED, keys: [0, 1, 1, 0], pool: Some(1), operated: &[0, 1, POOL] } nest: 0;
     W_POOL_WAYS "walk-pool-ways" "starts in every way, which are redriven" { kinds: WAYS, keys: [0, 1, 1, 0], pool: Some(1), operated: &[0, 1, POOL] } look: 16, reap: 8, nest: 0, fail: 4, redrive: 4;

@@ -14,13 +14,14 @@ use std::{
 use serde::Deserialize as _;
 
 use super::{
-    oracle::Oracle,
     starts::{Judge, Starts},
     store::FaultyStore,
 };
 use leasehold::{
-    Cause, Clock, Counter, Delivery, Error, Execution, Holder, Key, LeaseId, Receipt, TaskToken,
-    Timestamp, store::Address, transition::Change,
+    Cause, Clock, Delivery, Error, Execution, Holder, Key, LeaseId, Receipt, RequestDigest,
+    TaskToken, Timestamp,
+    row::{State, Stored},
+    transition::Change,
 };
 
 /// What may befall a call, before it takes effect or after.
@@ -39,8 +40,6 @@ pub enum DeliveryFault {
 /// A step of the library that is done wrong, to see that the simulation notices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Broken {
-    /// A grant from the queue does not use up a token.
-    TokenReused,
     /// Whoever joins is put first.
     OrderIgnored,
     /// Waiters in the queue do not prevent grants to others.
@@ -53,14 +52,8 @@ pub enum Broken {
     ForgottenWhenRead,
     /// A grant is taken back without a check of whom somebody told since.
     TakesBackWithoutCheck,
-    /// An extend that finds a queue ends a lease that has expired by its own clock.
-    NoMargin,
-    /// A grant from the queue continues from the row's token, whatever the floor.
-    NoFloor,
     /// Reap ends all that an execution had, though a function of it may be at work.
     ReapEnds,
-    /// Reap writes on whatever version the lease has by now.
-    ReapLate,
     /// Reap trusts an answer about an execution, though that may be old.
     ReapTrusts,
     /// Sweep stops at the first key that it cannot see to.
@@ -143,7 +136,6 @@ pub struct Environment {
     pub sleeps_until: Option<u64>,
     /// What befalls it there.
     pub fault: Option<DeliveryFault>,
-    pub clocks_differ: bool,
     pub broken: Option<Broken>,
     /// Task tokens that somebody waits with, and who.
     pub tokens: BTreeMap<String, (usize, String)>,
@@ -159,9 +151,8 @@ pub struct Environment {
     pub histories: BTreeMap<String, Vec<(u64, Shown)>>,
     /// No history can be read.
     pub unreadable: bool,
-    /// Which lease a row had at a version that somebody read.
-    pub read: HashMap<(Address, Counter), LeaseId>,
-    pub oracle: Oracle,
+    /// What requests are called in the trace.
+    pub names: HashMap<RequestDigest, String>,
     /// What there is beside in a simulation of starts.
     pub starts: Option<Starts>,
     pub actor: String,
@@ -209,7 +200,6 @@ impl Shared {
         shared.is_done(token.expose());
         if let Some(lease_id) = lease_id {
             shared.judge(|judge| judge.told(who, &lease_id));
-            shared.oracle.heard(lease_id.clone());
             let now = shared.now;
             let history = shared.histories.entry(execution).or_default();
             history.push((now, Shown::Told(lease_id)));
@@ -321,11 +311,35 @@ impl Environment {
         *self.seen.entry(what.to_owned()).or_default() += 1;
     }
 
-    pub fn wrong(&mut self, what: impl Into<String>) {
-        let what = what.into();
-        self.note(|| format!("WRONG: {what}"));
-        self.oracle.wrong.get_or_insert(what);
+    /// A row, for the trace.
+    pub fn row(&self, stored: &Stored) -> String {
+        let Stored::Row(row) = stored else {
+            return "no row".into();
+        };
+        let name = |request: &RequestDigest| match self.names.get(request) {
+            Some(name) => name.clone(),
+            None => "somebody".to_owned(),
+        };
+        let state = match &row.state {
+            State::Held(_) => format!("held by {}", name(&row.request)),
+            State::Free { .. } => "free".to_owned(),
+        };
+        let queue: Vec<_> = row.waiting().iter().map(name).collect();
+        let frozen = if row.frozen.is_some() { ", frozen" } else { "" };
+        let token = row.fencing_token.get() % 1_000_000;
+        format!("{token} {state}{frozen}, queue {queue:?}")
     }
+}
+
+/// How far a clock is from the true time, at most.
+pub const SKEW: u64 = 1000;
+/// How old what Step Functions says may be.
+pub const STALE: u64 = 30_000;
+
+/// What a future comes to that waits for nothing.
+pub fn at_once<T>(future: impl Future<Output = T>) -> T {
+    use futures_util::FutureExt as _;
+    future.now_or_never().expect("nothing to wait for")
 }
 
 /// When a simulation begins.

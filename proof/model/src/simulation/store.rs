@@ -9,21 +9,20 @@ use std::{
     time::Duration,
 };
 
-use super::{
-    shared::{Broken, Delayed, DeliveryFault, START, Shared, kind_of, no_answer, too_busy},
-    world::at_once,
+use super::shared::{
+    Broken, Delayed, DeliveryFault, START, Shared, at_once, kind_of, no_answer, too_busy,
 };
 use crate::rows;
 use leasehold::{
-    Counter, Ended, Error, Holder, Key, ResultItem,
+    Counter, Error, Holder, Key, ResultItem,
     redrivable::Redrivable,
-    row::{Entries, Holding, Row, Stored},
+    row::{Entries, Row, Stored},
     store::{
-        Address, Applied, ItemAddress, Memory, Note, Operations as _, Page, Position, ScanSegment,
-        Slot, Store, Write, Written,
+        Address, ItemAddress, Memory, Note, Operations as _, Page, Position, ScanSegment, Slot,
+        Store, Write, Written,
     },
+    transition::Change,
     transition::Head,
-    transition::{Change, EndIfUnchanged, ShortenDeadline},
     waiter::TokenItem,
 };
 
@@ -199,11 +198,10 @@ impl FaultyStore {
         at_once(self.memory.read_row(address, LIMIT)).expect("memory does not fail")
     }
 
-    /// Rows are changed, and the oracle sees it.
+    /// Rows are changed, and the judge sees it.
     fn changes<T>(
         &self,
         changes: &[(Address, Change)],
-        waiter: Option<&TokenItem>,
         made: impl FnOnce() -> Result<T, Error>,
     ) -> Result<T, Error> {
         let stood: Vec<_> = changes.iter().map(|(at, _)| self.stored(at)).collect();
@@ -218,24 +216,10 @@ impl FaultyStore {
             let shared = &mut *shared;
             shared.saw(&kind_of(change));
             let now = shared.now;
-            if shared.starts.is_some() {
-                let text = shared.oracle.row(&after);
-                let closed = closed_until(&after);
-                shared.note(|| format!("  {}: {text}{closed}", address.permit));
-                shared.judge(|judge| judge.row(address, change, &before, &after, now));
-                continue;
-            }
-            let seen = shared
-                .oracle
-                .saw(address, change, waiter, &before, &after, now);
-            for what in std::mem::take(&mut shared.oracle.seen) {
-                shared.saw(what);
-            }
-            let text = shared.oracle.row(&after);
-            shared.note(|| format!("  {text}"));
-            if let Err(problem) = seen {
-                shared.wrong(problem);
-            }
+            let text = shared.row(&after);
+            let closed = closed_until(&after);
+            shared.note(|| format!("  {}: {text}{closed}", address.permit));
+            shared.judge(|judge| judge.row(address, change, &before, &after, now));
         }
         Ok(answer)
     }
@@ -250,7 +234,6 @@ impl FaultyStore {
         }
         if let [Write::Row(address, change)] = &mut writes[..] {
             *change = self.broken(address, change.clone());
-            self.end_without_margin(address, change)?;
         }
         let alone = matches!(&writes[..], [Write::Row(address, change), Write::Settle(..)]
             if self.settles_alone(address, change));
@@ -262,12 +245,7 @@ impl FaultyStore {
             _ => None,
         });
         let rows: Vec<_> = rows.collect();
-        let waiter = writes.iter().find_map(|write| match write {
-            Write::Wait(_, waiter, _) => Some(waiter),
-            _ => None,
-        });
-        let mut written =
-            self.changes(&rows, waiter, || at_once(self.memory.write(&writes, LIMIT)))?;
+        let mut written = self.changes(&rows, || at_once(self.memory.write(&writes, LIMIT)))?;
         for write in &writes {
             self.judge_of(write, matches!(written, Written::Done(_)));
         }
@@ -326,15 +304,6 @@ impl FaultyStore {
     /// What a broken library does with what it has read, and what it would remember of it.
     fn was_read(&self, item: &ItemAddress, slot: &Slot) -> Result<(), Error> {
         match item {
-            ItemAddress::Row(at) => {
-                if let Stored::Row(row) = Stored::read(slot.item())
-                    && let Some(held) = row.holding()
-                {
-                    let read = (at.clone(), row.version);
-                    let mut shared = self.shared.get();
-                    shared.read.insert(read, held.lease_id.clone());
-                }
-            }
             ItemAddress::Waiter(key, _) => {
                 if self.shared.get().broken == Some(Broken::ForgottenWhenRead)
                     && let Some(found) = slot.item().and_then(TokenItem::read)
@@ -362,27 +331,10 @@ impl FaultyStore {
         Ok(())
     }
 
-    fn change(&self, address: &Address, change: Change) -> Result<Applied, Error> {
-        let changes = [(address.clone(), change)];
-        self.changes(&changes, None, || {
-            at_once(self.memory.apply(address, &changes[0].1, LIMIT))
-        })
-    }
-
     /// What a broken library would change instead.
     fn broken(&self, address: &Address, mut change: Change) -> Change {
         let shared = self.shared.get();
         match (shared.broken, &mut change) {
-            (Some(Broken::NoFloor), _) => {
-                change = rows::without_the_floor(change);
-                if let Change::ReplaceIfUnchanged(swap) = &mut change
-                    && matches!(swap.head, Head::Leaves(_))
-                    && let Stored::Row(row) = self.stored(address)
-                {
-                    swap.row.fencing_token =
-                        Counter::new(row.fencing_token.get() + 1).unwrap_or(Counter::MIN);
-                }
-            }
             (Some(Broken::TakesBackWithoutCheck), Change::ReplaceIfUnchanged(swap))
                 if swap.row.holding().is_none() =>
             {
@@ -418,47 +370,9 @@ impl FaultyStore {
                     _ => {}
                 }
             }
-            (
-                Some(Broken::ReapLate),
-                Change::ShortenDeadline(ShortenDeadline { version, .. })
-                | Change::EndIfUnchanged(EndIfUnchanged {
-                    version,
-                    ended: Ended::Released,
-                    ..
-                }),
-            ) => {
-                let read = shared.read.get(&(address.clone(), *version));
-                if let Stored::Row(row) = self.stored(address)
-                    && row.holding().is_some_and(|h| Some(&h.lease_id) == read)
-                {
-                    *version = row.version;
-                }
-            }
             _ => {}
         }
         change
-    }
-
-    /// What a broken extend does when it has expired by its own clock, and somebody waits.
-    fn end_without_margin(&self, address: &Address, change: &Change) -> Result<(), Error> {
-        let (Some(Broken::NoMargin), Change::Extend(extend)) = (self.shared.get().broken, change)
-        else {
-            return Ok(());
-        };
-        let Stored::Row(row) = self.stored(address) else {
-            return Ok(());
-        };
-        let over =
-            |held: &Holding| held.lease_id == extend.lease_id && held.expires_at() <= extend.now;
-        if row.holding().is_some_and(over) && row.head().is_some() {
-            let end = Change::EndIfUnchanged(EndIfUnchanged {
-                version: row.version,
-                ended: Ended::Expired,
-                purge_at: 0,
-            });
-            let _ = self.change(address, end)?;
-        }
-        Ok(())
     }
 
     /// Whether a broken library would not ask the row whether a start has a place there.
@@ -480,11 +394,6 @@ impl FaultyStore {
             return;
         };
         match (broken, change) {
-            (Broken::TokenReused, Change::ReplaceIfUnchanged(swap))
-                if *before != row && matches!(swap.head, Head::Leaves(_)) =>
-            {
-                row.fencing_token = before.fencing_token;
-            }
             (Broken::OrderIgnored, Change::Join(_)) if *before != row => row.queue.rotate_right(1),
             // It would be granted the free row before those who wait.
             (Broken::QueueIgnored, Change::Join(_))

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, collections::HashMap};
 
 use super::{
-    super::oracle::SKEW,
+    super::shared::SKEW,
     pool::{InTurn, Pooled},
     redriven::Redriven,
     results::Asking,

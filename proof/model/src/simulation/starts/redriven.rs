@@ -2,7 +2,7 @@
 //! asks. The library owes each a decision: its key again, or a stop; or, if redrives are counted only, to be counted.
 
 use super::{
-    super::{oracle::SKEW, world::STALE},
+    super::shared::{SKEW, STALE},
     judge::{Judge, Record, Run},
 };
 use leasehold::{Holder, RequestDigest, RequestId, redrivable::Redrivable, row::Row};

@@ -1,11 +1,7 @@
 //! Tasks that wait for the results of starts: what they may be told, and that they are.
 
 use super::{
-    super::{
-        oracle::SKEW,
-        shared::{End, TaskResult},
-        world::STALE,
-    },
+    super::shared::{End, SKEW, STALE, TaskResult},
     judge::{Judge, Record},
     world::World,
 };

@@ -1,11 +1,7 @@
 //! A run in which chance decides the next step and the faults; and how it comes to rest.
 
 use super::{
-    super::{
-        oracle::SKEW,
-        shared::{Broken, DeliveryFault, End},
-        world::at_once,
-    },
+    super::shared::{Broken, DeliveryFault, End, SKEW, at_once},
     judge::{Judge, Record},
     service::{FICKLE, REDRIVABLE, SIGNATURE},
     world::{Act, TokenState, World},

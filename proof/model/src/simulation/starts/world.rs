@@ -12,11 +12,12 @@ use fastrand::Rng;
 
 use super::{
     super::{
-        oracle::SKEW,
-        shared::{Broken, Delayed, DeliveryFault, End, START, Shared, Skewed, TaskResult},
+        shared::{
+            Broken, Delayed, DeliveryFault, End, SKEW, STALE, START, Shared, Skewed, TaskResult,
+            at_once,
+        },
         step_functions::FaultyStepFunctions,
         store::FaultyStore,
-        world::{STALE, at_once},
     },
     judge::{Judge, Waiting},
     plan::Plan,
@@ -378,7 +379,7 @@ impl World {
         let asking = self.draw_asking(who);
         let mut shared = self.shared.get();
         let now = shared.now;
-        shared.oracle.names.insert(request, format!("s{who}"));
+        shared.names.insert(request, format!("s{who}"));
         shared.note(|| format!("s{who} is {:?}, fickle: {fickle}", start.if_held));
         shared.judge(|judge| judge.enters(start, (fickle, asking), now));
         who
@@ -593,7 +594,7 @@ impl World {
         let had_place = {
             let mut shared = self.shared.get();
             let name = waiter.name.clone();
-            shared.oracle.names.insert(request.clone(), name);
+            shared.names.insert(request.clone(), name);
             if let Some(before) = before {
                 shared.is_done(&before);
             }
