@@ -104,7 +104,7 @@ worlds! {
     W_CLOCKED "walk-clocked" "executions and programs on one key, by clocks that are wrong" { kinds: [Kind::Plain, Kind::Queued, Kind::AsksAnew, Kind::Program], keep: [0, 0, 1, 0], ttl: 2 };
     W_CLOCKED_PERMITS "walk-clocked-permits" "the same for two permits" { kinds: [Kind::Plain, Kind::Queued, Kind::AsksAnew, Kind::Queued], permits: Some(2), ttl: 2 };
     W_CLOCKED_STARTS "walk-clocked-starts" "starts and programs that wait, by clocks that are wrong" { kinds: [START, Kind::Queued, START, Kind::Queued], ttl: 2 };
-    W_SUSPENDED_PROGRAMS "walk-suspended-programs" "programs, and functions that stand still for minutes" { kinds: [Kind::Program, Kind::Queued, Kind::Program, Kind::Queued], life: 8 };
+    W_SUSPENDED_PROGRAMS "walk-suspended-programs" "programs, and functions that stand still for minutes" { kinds: [Kind::Program, Kind::Queued, Kind::Program, Kind::Queued], ttl: 12, ticks: &[4, 1], life: 8 } reap: 16, fail: 4, redrive: 1;
     W_SETS "walk-sets" "programs that take two keys at once, one that takes one, and one that waits for one" { kinds: [Kind::Set, Kind::Set, Kind::Program, Kind::Queued] };
     W_OBSERVERS "walk-observers" "programs that trust no clock" { executions: 3, error: 5, clocks: Clocks::Unasked } fail: 0, jump: 0, look: 0, reap: 0;
     W_RESTORED "walk-restored" "a restore and its floor" { executions: 3, begun: 1, restore: true };
