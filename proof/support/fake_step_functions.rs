@@ -2,7 +2,7 @@
 //! service in memory (`service`), which records every call.
 //!
 //! The engine of `local/asl` interprets machines and knows nothing of this; `leasehold::test_support` has a fake of our own trait, whose
-//! answers a test sets; the model's and the simulation's are written from what AWS documents. They stay apart, so that one error is not
+//! answers a test sets; the model's are written from what AWS documents. They stay apart, so that one error is not
 //! in all of them.
 
 mod service;

@@ -179,7 +179,7 @@ async fn a_pool_is_a_round_robin() {
     case.all_is_free(&["a", "b", "c"]).await;
 }
 
-/// More permits and tenants than the simulation has.
+/// More permits and tenants than the model has.
 #[tokio::test]
 async fn forty_tenants_share_ten_permits() {
     let case = PoolCase::new("large", 10);

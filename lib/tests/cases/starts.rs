@@ -203,7 +203,7 @@ async fn a_free_key_starts_at_once() {
 #[tokio::test]
 async fn starts_begin_in_their_order() {
     let case = StartCase::held("order").await;
-    // More than the simulation has.
+    // More than the model has.
     let names: Vec<_> = (0..40).map(|n| format!("of-many-{n}")).collect();
     for name in &names {
         case.queues(name).await;
