@@ -41,7 +41,7 @@
 //! | the mark of a row whose holder was notified before | the call | the same | sweep marks it again, and calls |
 //! | a call that was refused | `take_back`, or the note of it | the same | sweep notifies it again, refused once more, and a check finds no lease in the history |
 //! | the call | the deletion of the item | the same | sweep: the token is dead by then, and the history shows the lease |
-//! | a grant at once to a token | the call | a held row without an item | the repeated request; else a check, when no task waits with a token any more |
+//! | a grant at once to a token | the call | a held row without an item | the repeated request; else a check, when no task waits with a token any more, or those that do wait since a redrive |
 //! | `take_back`, or that a start failed | the deletion, the next grant | a free row, an item without a place | sweep grants, and fails the token of the item |
 //! | a place is left | its token is failed | an item without a place | sweep fails it |
 //! | a start's grant | the call, or that it began | a held row, `notification`, an item that waits | sweep and checks call again, under the same name |

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::{
     clock::Timestamp,
     error::Error,
-    leases::LATEST_ANSWER,
+    leases::{CALLS_WITHIN, LATEST_ANSWER},
     metrics::{self, Metric},
     outcomes::Ended,
     queue::engine::{Execution, Question, Receipt, Redrives, Stands},
@@ -217,7 +217,7 @@ impl<S: Store> Queue<S> {
             Receipt::Missing { waits: true }
                 if runs
                     && notification.ticket.is_none()
-                    && !self.was_redriven_since(row, notification.at).await? =>
+                    && !self.was_redriven_since(row, notification.at).await =>
             {
                 Knows::NotAsked
             }
@@ -226,13 +226,17 @@ impl<S: Store> Queue<S> {
         })
     }
 
-    /// Whether the holder was redriven after this instant, or about then. Whatever waited for the lease before that is gone: what the
-    /// execution waits for now it has asked for anew, and it may be waiting for itself.
-    async fn was_redriven_since(&self, row: &Row, instant: Timestamp) -> Result<bool, Error> {
-        let holder = row.granted_to.clone();
-        let redrives: Option<Redrives> = self.engine(Question::Redrives(holder)).await?;
+    /// Whether the holder was redriven after this notification, or about then. Whatever waited for the lease before that is gone: what the
+    /// execution waits for now it has asked for anew, and it may be waiting for itself. Only once nobody may call any more who was to
+    /// notify the holder: the notification may be of the new run. What cannot be said is left to a later look.
+    async fn was_redriven_since(&self, row: &Row, notified: Timestamp) -> bool {
+        if self.now() < self.shows_after(notified.plus(CALLS_WITHIN)) {
+            return false;
+        }
+        let redrives = self.engine(Question::Redrives(row.granted_to.clone()));
+        let redrives: Option<Redrives> = redrives.await.unwrap_or_default();
         let at = redrives.and_then(|redrives| redrives.at);
-        Ok(at.is_some_and(|at| instant < self.shows_after(at)))
+        at.is_some_and(|at| notified < self.shows_after(at))
     }
 
     /// Of a lease that was granted to a start of which no look has shown yet that it began: begins it, or takes back what it

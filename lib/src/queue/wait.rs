@@ -248,7 +248,7 @@ impl<S: Store> Queue<S> {
             marked.ok_or_else(|| changed(key))?
         } else {
             // No item shows whether a later call has another token. So a refusal says nothing, and is not noted: a look at
-            // its history takes the lease back when no task waits any more.
+            // its history takes the lease back when no task waits any more, or those that do wait since a redrive.
             let marked = self.mark_for_another(at, &row).await?;
             marked.ok_or_else(|| changed(key))?
         };

@@ -312,6 +312,10 @@ async fn untold_immediate_grant_is_taken_back() {
         .set_redrives(make::execution("a").as_str(), redrives);
     case.pass(STALE + MARGIN);
     case.sweep().await;
+    // Whoever is to tell it may do so within a minute.
+    case.expect_no_answers();
+    case.pass(Duration::from_mins(1));
+    case.sweep().await;
     case.turn_of("b");
     // Its workflow repeats the call.
     let case = QueueCase::new("queue/at once and repeated");

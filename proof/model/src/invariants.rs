@@ -184,13 +184,31 @@ pub fn wrote(
     }
 }
 
+/// Something that cannot be mended was refused, or taken by an operator; an operator has dismissed one; a name came with another input.
+const REFUSED: u8 = 1;
+pub const DISMISSED: u8 = 2;
+const OTHER: u8 = 4;
+
+/// What has happened so far for which a start may be given up.
+fn causes(world: &World, state: &State) -> u8 {
+    let (had, left) = (world.scope.budget, state.left);
+    let is_refused = left.deny < had.deny || left.forbid < had.forbid || left.evict < had.evict;
+    let all = [
+        (is_refused, REFUSED),
+        (left.dismiss < had.dismiss, DISMISSED),
+        (left.other < had.other, OTHER),
+    ];
+    let happened = all.into_iter().filter(|(happened, _)| *happened);
+    happened.fold(0, |causes, (_, cause)| causes | cause)
+}
+
 /// Whether there is a reason to give a start up.
 fn has_cause(world: &World, state: &State, who: Who, settlement: &Settlement) -> bool {
     let Kind::Start(held) = world.scope.kinds[usize::from(who)] else {
         return false;
     };
-    let (had, left) = (world.scope.budget, state.left);
-    let was_dismissed = left.dismiss < had.dismiss;
+    let causes = state.seen.causes.unwrap_or_else(|| causes(world, state));
+    let was_dismissed = causes & DISMISSED != 0;
     match settlement {
         Settlement::Failed(reason) if reason.starts_with(WAITED) => {
             let wait = match held {
@@ -199,11 +217,7 @@ fn has_cause(world: &World, state: &State, who: Who, settlement: &Settlement) ->
             };
             state.now >= state.executions[usize::from(who)].asked + wait
         }
-        Settlement::Failed(_) => {
-            let is_refused = left.deny < had.deny || left.forbid < had.forbid;
-            let is_refused = is_refused || left.evict < had.evict;
-            is_refused || was_dismissed || left.other < had.other || world.scope.foreign.is_some()
-        }
+        Settlement::Failed(_) => causes != 0 || world.scope.foreign.is_some(),
         Settlement::Skipped { .. } => {
             let task = &state.executions[usize::from(who)].task;
             let has_no_caller = world.scope.stops && task.has_no_caller();
@@ -385,6 +399,7 @@ const SEEN_TO: u8 = 4;
 
 /// From here on nothing goes wrong, and a sweep runs each half minute: then nobody waits for long. What is broken then?
 fn ahead(world: &World, state: &State) -> u32 {
+    let causes = causes(world, state);
     let mut state = State {
         late: Vec::new(),
         left: scope::NOTHING,
@@ -394,6 +409,7 @@ fn ahead(world: &World, state: &State) -> u32 {
         accepted: state.seen.accepted,
         purged: state.seen.purged,
         unasked: state.seen.unasked,
+        causes: Some(causes),
         ..Seen::default()
     };
     if let Some(known) = world.ahead.get(&state) {

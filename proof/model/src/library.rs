@@ -1,5 +1,5 @@
 //! The library's own functions as steps: a call is what it has been answered so far. What it asks next is found by running
-//! it once more, from the beginning, with those answers; and remembered.
+//! it once more, from the beginning, with those answers; and remembered. In a walk it goes on from where it stands.
 
 use std::sync::{Arc, Mutex, RwLock};
 

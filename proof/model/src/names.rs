@@ -29,6 +29,8 @@ pub const KEYS: usize = 3;
 pub const START: Attempt = 100;
 /// That of the library for an execution that was redriven once; after it those for twice, and more.
 const REDRIVEN: Attempt = START + 1;
+/// The requests of sections within what an execution has, from here on.
+pub const NESTED: Attempt = 200;
 /// The input of an execution that somebody else began under a start's name.
 pub const FOREIGN: Input = 9;
 
@@ -139,7 +141,7 @@ pub fn of_input(json: &str) -> Input {
 
 pub fn request_id(attempt: Attempt) -> RequestId {
     let id = match attempt {
-        REDRIVEN.. => format!("redrive/{}", attempt - START),
+        REDRIVEN..NESTED => format!("redrive/{}", attempt - START),
         _ => format!("attempt {attempt}"),
     };
     RequestId::new(id).expect("a short name")
@@ -156,7 +158,7 @@ pub fn request(who: Who, attempt: Attempt) -> RequestDigest {
 pub fn whose(request: &RequestDigest) -> Option<(Who, Attempt)> {
     static ALL: OnceLock<HashMap<RequestDigest, (Who, Attempt)>> = OnceLock::new();
     let all = ALL.get_or_init(|| {
-        let attempts = || (0..16).chain([START, REDRIVEN, REDRIVEN + 1]);
+        let attempts = || (0..16).chain(START..REDRIVEN + 4).chain(NESTED..NESTED + 8);
         let all = (0..=PROGRAM).flat_map(|who| attempts().map(move |n| (who, n)));
         all.map(|(who, n)| (self::request(who, n), (who, n)))
             .collect()

@@ -133,10 +133,10 @@ pub fn waits_in_vain(world: &World, state: &State) -> bool {
     let held = table.views(POOL).iter().filter(|view| view.lease.is_some());
     let has_room = held.count() < world.scope.pool.map_or(0, usize::from);
     // A second permit of one request is nobody's wait: its holder was told of the first.
+    let misses = |who: Who| {
+        let executing = &state.executions[usize::from(who)];
+        waits(world, state, &table, who) || executing.runs_without(world.is_start(who))
+    };
     let mut views = table.of_keys().filter(|view| view.waits_in_pool);
-    has_room
-        && views.any(|view| {
-            view.holder
-                .is_some_and(|who| waits(world, state, &table, who))
-        })
+    has_room && views.any(|view| view.holder.is_some_and(misses))
 }

@@ -89,7 +89,7 @@ fn what(world: &World, action: &Action) -> String {
         Action::Purges(who) => format!("{}'s item is purged", name(*who)),
         Action::Repeats(who) => format!("an operator repeats {}", name(*who)),
         Action::Dismisses(who) => format!("an operator dismisses {}", name(*who)),
-        Action::Begins(who) => format!("an operator begins {}", name(*who)),
+        Action::Begins(who) => format!("an operator lets {} begin", name(*who)),
         Action::CallerEnds(who) => format!("{}'s caller is stopped", name(*who)),
         Action::IsToldRedriven(who) => format!("the event that {} runs again arrives", name(*who)),
     }

@@ -71,6 +71,8 @@ pub struct Seen {
     pub purged: u8,
     /// Starts of which somebody might not ask whether they have begun, as bits: they may count as failed.
     pub unasked: u8,
+    /// Where it is looked ahead: what had happened by then for which a start may be given up.
+    pub causes: Option<u8>,
     /// Leases with a deadline that were released.
     pub released: Vec<LeaseNo>,
     /// When the table was changed last, where that matters.

@@ -3,7 +3,7 @@
 use leasehold::{StartStatus, StopFor, store::ItemAddress};
 
 use super::{
-    invariants::Invariant,
+    invariants::{DISMISSED, Invariant},
     names::{self, Who},
     scope::{Held, Kind},
     seam::{Answer, Ask},
@@ -61,11 +61,23 @@ pub fn is_all_listed(world: &World, state: &State) -> bool {
         return false;
     };
     let table = world.library.table(state.table);
+    let has_failed = |who: Who| {
+        let status = table.start(who).map(|(status, _)| status);
+        matches!(status, Some(StartStatus::Failed(_)))
+    };
+    let is_listed = |who: Who| {
+        let mut entries = page.entries.iter();
+        entries.any(|entry| matches!(&entry.address, Some(ItemAddress::Start(_, request)) if names::whose(request) == Some((who, names::START))))
+    };
+    // Unless an operator has dismissed it, or its task was told.
+    let dismissed = state.seen.causes.is_some_and(|it| it & DISMISSED != 0);
+    let all_are = world.starts().all(|who| !has_failed(who) || is_listed(who));
+    if !all_are && !dismissed && !world.scope.results {
+        return false;
+    }
     page.entries.iter().all(|entry| match &entry.address {
         Some(ItemAddress::Start(_, request)) => {
-            let who = names::whose(request).map(|(who, _)| who);
-            let start = who.and_then(|who| table.start(who));
-            start.is_some_and(|(status, _)| matches!(status, StartStatus::Failed(_)))
+            names::whose(request).is_some_and(|(who, _)| has_failed(who))
         }
         Some(ItemAddress::Redrivable(..)) => world.scope.watches,
         _ => false,

@@ -156,7 +156,7 @@ fn one(world: &World, seed: u64, moves: &mut Vec<Move>) -> Option<Invariant> {
 }
 
 /// Which of them comes next. What ends or closes something comes more rarely than what goes on, or a walk is over before anybody has met
-/// anybody; and so does a tick, since no function lives for more than one.
+/// anybody; and so does a tick, since few functions live for more than one.
 fn drawn(actions: &[Action], rng: &mut Rng) -> usize {
     loop {
         let at = rng.usize(..actions.len());
@@ -345,7 +345,11 @@ mod tests {
         "begins to unfreeze",
         "an operator repeats",
         "an operator dismisses",
-        "an operator begins",
+        "an operator lets",
+        "item is purged",
+        "a write reaches the resource",
+        "will look at the task later",
+        "caller is stopped",
         " extends",
         "writes to the resource",
         "'s clock jumps",

@@ -520,7 +520,7 @@ impl World {
                 let executing = &mut state.executions[usize::from(who)];
                 executing.calls += 1;
                 // No attempt of its own acquire has this number.
-                let n = 100 + executing.calls;
+                let n = names::NESTED + executing.calls;
                 let as_its_own = self.is(Flaw::ReenteredIsReleased);
                 self.begin(state, Call::Nests(who, n, as_its_own));
             }
@@ -733,7 +733,7 @@ impl World {
                 .late
                 .retain(|(.., sent)| now <= sent + names::SIGNATURE);
         }
-        // Whoever was to call by now, and has not, does not call any more; and no function lives for longer than half a minute.
+        // Whoever was to call by now, and has not, does not call any more; and no function lives for longer than it may.
         let calls = std::mem::take(&mut state.calls);
         for node in calls {
             let begun = self.library.begun(node) - self.error_of(state, self.library.call(node));

@@ -93,7 +93,7 @@ worlds! {
     W_POOL "walk-pool" "two tenants and a pool of one" { keys: [0, 1, 0, 1], pool: Some(1), operated: &[0, 1, POOL] } nest: 0;
     W_POOL_STARTS "walk-pool-starts" "the same of starts, and of executions that wait with task tokens" { kinds: MIXED, keys: [0, 1, 1, 0], pool: Some(1), operated: &[0, 1, POOL] } nest: 0;
     W_POOL_WAYS "walk-pool-ways" "starts in every way, which are redriven" { kinds: WAYS, keys: [0, 1, 1, 0], pool: Some(1), operated: &[0, 1, POOL] } look: 16, reap: 8, nest: 0, fail: 4, redrive: 4;
-    W_POOL_TWO "walk-pool-two" "the same with two permits of each" { kinds: MIXED, keys: [0, 1, 1, 0], permits: Some(2), pool: Some(2), operated: &[0, 1, POOL] } nest: 0;
+    W_POOL_TWO "walk-pool-two" "the same with two permits of each" { kinds: MIXED, keys: [0, 1, 1, 0], permits: Some(2), pool: Some(2), operated: &[0, 1, POOL] } nest: 0, limit: 0;
 }
 
 worlds! {

@@ -44,20 +44,10 @@ pub enum Broken {
     OrderIgnored,
     /// Waiters in the queue do not prevent grants to others.
     QueueIgnored,
-    /// Dismissed waiters are not notified.
-    NoFailureNotification,
     /// A waiter loses its place in the queue when the waiter before it is granted the key.
     DropsNextWaiter,
-    /// Whoever reads a waiter's item deletes it, although the waiter was not told yet.
-    ForgottenWhenRead,
     /// A grant is taken back without a check of whom somebody told since.
     TakesBackWithoutCheck,
-    /// Reap ends all that an execution had, though a function of it may be at work.
-    ReapEnds,
-    /// Reap trusts an answer about an execution, though that may be old.
-    ReapTrusts,
-    /// Sweep stops at the first key that it cannot see to.
-    SweepStops,
     /// A start is settled whatever its row says.
     SettledAlone,
     /// Nobody learns that an execution has begun.
@@ -149,8 +139,6 @@ pub struct Environment {
     pub met: Vec<Option<Key>>,
     /// What the history of each execution shows: that it was told of a lease, or that a task of its waits, or no longer.
     pub histories: BTreeMap<String, Vec<(u64, Shown)>>,
-    /// No history can be read.
-    pub unreadable: bool,
     /// What requests are called in the trace.
     pub names: HashMap<RequestDigest, String>,
     /// What there is beside in a simulation of starts.
@@ -186,12 +174,7 @@ impl Shared {
     pub fn answer(&self, token: &TaskToken, result: TaskResult) -> Delivery {
         let mut shared = self.get();
         let lease_id = result.as_ref().ok().and_then(|output| lease_id_in(output));
-        let silent = result.is_err() && shared.broken == Some(Broken::NoFailureNotification);
-        let waits = shared
-            .tokens
-            .get(token.expose())
-            .filter(|_| !silent)
-            .cloned();
+        let waits = shared.tokens.get(token.expose()).cloned();
         let Some((who, execution)) = waits else {
             shared.note(|| format!("  {} is nobody's", token.expose()));
             shared.saw("nobody's token");
@@ -250,9 +233,6 @@ impl Environment {
 
     /// Whether the history of an execution, as it was so many milliseconds ago, shows that it was told of a lease.
     pub fn receipt(&self, execution: &str, lease: &LeaseId, ago: u64) -> Receipt {
-        if self.unreadable {
-            return Receipt::Unreadable;
-        }
         let all = self.histories.get(execution).into_iter().flatten();
         let known = all.filter(|(at, _)| *at + ago <= self.now);
         let mut waits = false;

@@ -204,15 +204,6 @@ impl FaultyStepFunctions {
         shared.note(|| format!("  {execution}: {standing:?}"));
         let broken = |as_this| shared.broken == Some(as_this);
         match standing {
-            Some(Execution::Ended {
-                stopped_at,
-                redrivable,
-                all_answered,
-            }) => Execution::Ended {
-                stopped_at,
-                redrivable: redrivable && !broken(Broken::ReapTrusts),
-                all_answered: all_answered || broken(Broken::ReapEnds),
-            },
             Some(Execution::Running)
                 if broken(Broken::CallerSeemsOver) && execution.as_str().contains(CALLERS) =>
             {

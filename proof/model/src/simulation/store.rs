@@ -1,13 +1,7 @@
 //! A table in memory whose every call is two steps: before it takes effect, and before its answer
 //! arrives.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use super::shared::{
     Broken, Delayed, DeliveryFault, START, Shared, at_once, kind_of, no_answer, too_busy,
@@ -30,8 +24,6 @@ use leasehold::{
 pub struct FaultyStore {
     pub memory: Memory,
     pub shared: Shared,
-    /// A call has failed.
-    pub ill: Arc<AtomicBool>,
     /// The table as the index may still show it.
     pub index: Option<Memory>,
 }
@@ -88,26 +80,11 @@ impl FaultyStore {
         call: Call<'_, T>,
         effect: impl Fn(&Self) -> Result<T, Error> + Send + Sync + 'static,
     ) -> Result<T, Error> {
-        let answer = self.in_two_steps(call, effect).await;
-        if answer.is_err() {
-            self.ill.store(true, Ordering::Relaxed);
-        }
-        answer
-    }
-
-    async fn in_two_steps<T>(
-        &self,
-        call: Call<'_, T>,
-        effect: impl Fn(&Self) -> Result<T, Error> + Send + Sync + 'static,
-    ) -> Result<T, Error> {
         let effect = Arc::new(effect);
-        let once = call.once && self.shared.get().starts.is_some();
+        let once = call.once;
         let Call { name, key, .. } = &call;
         let fault = self.shared.step().await;
         self.note(name, *key, "before", fault);
-        if self.stops() {
-            return Err(no_answer());
-        }
         match fault {
             Some(fault @ (DeliveryFault::Late | DeliveryFault::Again)) if call.is_write => {
                 let is_again = fault == DeliveryFault::Again;
@@ -138,13 +115,6 @@ impl FaultyStore {
 
     fn is_broken(&self, as_this: Broken) -> bool {
         self.shared.get().broken == Some(as_this)
-    }
-
-    /// What a broken sweep does after its first failure.
-    fn stops(&self) -> bool {
-        let shared = self.shared.get();
-        let sweeps = shared.broken == Some(Broken::SweepStops) && shared.actor == "sweep";
-        sweeps && self.ill.load(Ordering::Relaxed)
     }
 
     fn note(&self, name: &str, key: Option<&Key>, when: &str, fault: Option<DeliveryFault>) {
@@ -304,14 +274,6 @@ impl FaultyStore {
     /// What a broken library does with what it has read, and what it would remember of it.
     fn was_read(&self, item: &ItemAddress, slot: &Slot) -> Result<(), Error> {
         match item {
-            ItemAddress::Waiter(key, _) => {
-                if self.shared.get().broken == Some(Broken::ForgottenWhenRead)
-                    && let Some(found) = slot.item().and_then(TokenItem::read)
-                {
-                    let forget = [Write::Forget(key.clone(), found)];
-                    let _ = at_once(self.memory.write(&forget, LIMIT))?;
-                }
-            }
             ItemAddress::Redrivable(..) => {
                 if self.is_broken(Broken::NoteForgotten)
                     && let Some(found) = slot.item().and_then(Redrivable::read)

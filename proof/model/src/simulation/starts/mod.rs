@@ -3,7 +3,7 @@
 //! operators, and a machine that comes and goes; beside waiters with task tokens.
 //!
 //! A module of its own, because what judges it is another: the truth is what Step Functions runs, and not what a row says.
-//! Table, clocks, task tokens and the steps of functions are those of the other simulation. A seed decides:
+//! Table, clocks, task tokens and the steps of functions are in the modules beside this one. A seed decides:
 //! `LEASEHOLD_SEED=n` replays one run, `LEASEHOLD_RUNS=n` sets the number of runs.
 
 mod judge;

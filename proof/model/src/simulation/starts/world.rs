@@ -235,7 +235,6 @@ impl World {
         FaultyStore {
             memory: self.memory.clone(),
             shared: self.shared.clone(),
-            ill: Arc::default(),
             index: Some(self.index.1.clone()),
         }
     }
