@@ -199,7 +199,7 @@ async fn write_conflict_is_retried_not_held() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn copies_get_one_set_and_permit() {
-    let table = Table::start().await;
+    let table = Table::patient().await;
     let asking: Vec<_> = (0..16)
         .map(|_| {
             let leases = table.leases();
@@ -224,7 +224,7 @@ async fn copies_get_one_set_and_permit() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn sets_in_any_order_never_deadlock() {
-    let table = Table::start().await;
+    let table = Table::patient().await;
     let orders = [["a", "b", "c"], ["c", "b", "a"], ["b", "c", "a"]];
     let asking: Vec<_> = (0..12)
         .map(|n| {
