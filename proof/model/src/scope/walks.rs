@@ -76,6 +76,7 @@ worlds! {
     WALKED of LARGE;
     W_TOKENS "walk-tokens" "four executions wait with task tokens" { kinds: KINDS };
     W_PERMITS "walk-permits" "the same for two permits" { kinds: KINDS, permits: Some(2) };
+    W_UNTOLD "walk-untold" "two with two permits, which die before they are told, and are redriven" { executions: 2, permits: Some(2) } crash: 8, fail: 8, redrive: 8, look: 2, reap: 0, lost: 0, unheard: 0, timeout: 0, round: 2, nest: 0, evict: 0, limit: 0, freeze: 0;
     W_LATEST "walk-latest" "only the newest waits" { latest: true };
     W_LEAVING "walk-leaving" "they wait for a minute at most, and the key stays closed after each grant" { wait: 2, at_least: 2 };
     W_KEPT "walk-kept" "leases are kept for a redrive, and half of them are not proven after it" { keep: [1, 2, 0, 1], guarded: [false, true, true, false] };
